@@ -92,7 +92,7 @@ pub mod contract {
     pub use crate::store::contract::{
         Gate, Lease, LeaseNews, SharedStore, Store, StoreClock, StoreSize,
     };
-    pub use crate::store::row::Position;
+    pub use crate::store::row::{Held, HeldWhy, Position};
     pub use crate::store::write::{
         KindSlice, Outcome, Settled, SliceLimit, Target, TrialBegun, Write,
     };

@@ -29,6 +29,10 @@ impl StoreTime {
     /// to it.
     pub const MAX: Self = Self((1 << 48) - 1);
 
+    /// From here on no row falls due, for it is the year 6429. A [held](Row::held) row is due at
+    /// its deadline after this, so it stays in the order of deadlines, behind all others.
+    const HELD_BASE: Self = Self(1 << 47);
+
     /// The time this number of milliseconds after the Unix epoch, at most [`MAX`](Self::MAX).
     pub const fn from_millis(millis: u64) -> Self {
         if millis > Self::MAX.0 {
@@ -69,6 +73,25 @@ impl StoreTime {
     /// How much later this is than `earlier`; zero, if it is not.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
+    }
+
+    /// The deadline of a held row that wants this one. Of a held row, its own.
+    pub(crate) const fn held(self) -> Self {
+        if self.is_held() {
+            self
+        } else {
+            Self(self.0 + Self::HELD_BASE.0)
+        }
+    }
+
+    /// The deadline that a held row wants.
+    const fn unheld(self) -> Self {
+        Self(self.0.saturating_sub(Self::HELD_BASE.0))
+    }
+
+    /// Whether a row that is due then may be held.
+    pub(crate) const fn is_held(self) -> bool {
+        self.0 >= Self::HELD_BASE.0
     }
 
     /// This time for other libraries.
@@ -251,6 +274,44 @@ pub struct Row {
     /// It was handed out when another row took its key, or when it was cancelled; then it has a
     /// calendar. It is not delivered again.
     pub superseded: bool,
+    /// What few rows have. `None`, and not a value without parts, if there is nothing.
+    more: Option<Box<RowMore>>,
+}
+
+/// What few rows have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RowMore {
+    /// The mark of a row that is held. Without a deadline that is, it means nothing.
+    pub(crate) held: Option<Held>,
+    pub(crate) expires: Option<StoreTime>,
+    /// In milliseconds, and not 0.
+    pub(crate) limit_ms: Option<u64>,
+    pub(crate) trace: Option<Arc<str>>,
+}
+
+/// That a row is held: nobody hands it out, whatever its deadline.
+///
+/// # Example
+/// See [`Store`](crate::contract::Store).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Why.
+    pub why: HeldWhy,
+    /// Since when.
+    pub since: StoreTime,
+}
+
+/// Why a row is held.
+///
+/// # Example
+/// See [`Store`](crate::contract::Store).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HeldWhy {
+    /// No node that could hand it out has a handler of its kind.
+    Unhandled,
+    /// Its kind was paused.
+    Paused,
 }
 
 impl Row {
@@ -268,6 +329,101 @@ impl Row {
             suspect: false,
             calendar: None,
             superseded: false,
+            more: None,
+        }
+    }
+
+    /// The parts that few rows have.
+    pub(crate) fn more(&self) -> Option<&RowMore> {
+        self.more.as_deref()
+    }
+
+    /// Changes these parts.
+    pub(crate) fn set_more(&mut self, change: impl FnOnce(&mut RowMore)) {
+        let mut more = self.more.take().unwrap_or_default();
+        change(&mut more);
+        self.more = (*more != RowMore::default()).then_some(more);
+    }
+
+    /// It is not handed out after this.
+    #[doc(hidden)]
+    pub fn expires(&self) -> Option<StoreTime> {
+        self.more.as_ref()?.expires
+    }
+
+    /// Sets after when it is not handed out.
+    #[doc(hidden)]
+    pub fn set_expires(&mut self, expires: Option<StoreTime>) {
+        self.set_more(|more| more.expires = expires);
+    }
+
+    /// How long one attempt may take.
+    #[doc(hidden)]
+    pub fn time_limit(&self) -> Option<Duration> {
+        self.more.as_ref()?.limit_ms.map(Duration::from_millis)
+    }
+
+    /// Sets how long one attempt may take: rounded up to a millisecond, and one at least.
+    #[doc(hidden)]
+    pub fn set_time_limit(&mut self, limit: Option<Duration>) {
+        let millis = |limit: Duration| limit.as_nanos().div_ceil(1_000_000).max(1);
+        let millis = limit.map(|limit| u64::try_from(millis(limit)).unwrap_or(u64::MAX));
+        self.set_more(|more| more.limit_ms = millis);
+    }
+
+    /// The trace in which it was armed, as the header `traceparent` of W3C has it.
+    #[doc(hidden)]
+    pub fn traceparent(&self) -> Option<&str> {
+        self.more.as_ref()?.trace.as_deref()
+    }
+
+    /// Sets the trace in which it was armed.
+    #[doc(hidden)]
+    pub fn set_traceparent(&mut self, trace: Option<Arc<str>>) {
+        self.set_more(|more| more.trace = trace);
+    }
+
+    /// Whether it is held, why, and since when. A row is held exactly if it has the mark and a
+    /// deadline that only held rows have: a program that does not know of the mark leaves it when
+    /// it moves the row, and that is a release.
+    #[doc(hidden)]
+    pub fn held(&self) -> Option<Held> {
+        let held = self.more.as_ref()?.held;
+        held.filter(|_| self.due.is_held())
+    }
+
+    /// Sets the mark, without the deadline. For tests, and for stores that read a row.
+    #[doc(hidden)]
+    pub fn set_held(&mut self, held: Option<Held>) {
+        self.set_more(|more| more.held = held);
+    }
+
+    /// Holds it: it keeps its place among the held rows, and ends to be a suspect. A held row is
+    /// held for another reason. Returns whether it could be held: a row that wants to fire after
+    /// the year 6429 cannot.
+    pub(crate) fn hold(&mut self, held: Held) -> bool {
+        if self.due.is_held() && self.held().is_none() {
+            return false;
+        }
+        self.due = self.due.held();
+        self.suspect = false;
+        self.set_held(Some(held));
+        true
+    }
+
+    /// Gives it another deadline. It is held no more.
+    pub(crate) fn set_due(&mut self, due: StoreTime) {
+        self.due = due;
+        if self.more.is_some() {
+            self.set_held(None);
+        }
+    }
+
+    /// Its deadline; of a held row, the one that it had before.
+    pub(crate) fn wanted(&self) -> StoreTime {
+        match self.held() {
+            Some(_) => self.due.unheld(),
+            None => self.due,
         }
     }
 
@@ -276,7 +432,7 @@ impl Row {
         self.suspect || self.crashes > 0
     }
 
-    /// Bytes of its payload, kind, key and calendar.
+    /// Bytes of its payload, kind, key, calendar and trace.
     ///
     /// # Example
     /// ```
@@ -289,7 +445,8 @@ impl Row {
     pub fn bytes(&self) -> usize {
         let texts = [Some(&self.kind), self.key.as_ref(), self.calendar.as_ref()];
         let texts = texts.into_iter().flatten().map(|text| text.len());
-        self.payload.len() + texts.sum::<usize>()
+        let trace = self.traceparent().map_or(0, str::len);
+        self.payload.len() + texts.sum::<usize>() + trace
     }
 
     /// Where the row stands in the order of deadlines.
@@ -360,6 +517,12 @@ pub enum Cause {
     /// The process has crashed, or was killed, as often as the policy's `crash_attempts` allows
     /// while the timer was on trial alone.
     Crashed,
+    /// Its handler has given it up, and said why, up to 4 KiB of that.
+    #[doc(hidden)]
+    GivenUp(Arc<str>),
+    /// It was not to be handed out any more.
+    #[doc(hidden)]
+    Expired,
 }
 
 impl fmt::Display for Cause {
@@ -369,6 +532,8 @@ impl fmt::Display for Cause {
             Self::Undecodable(why) => write!(f, "its payload cannot be read: {why}"),
             Self::Failed(why) => write!(f, "its handler failed: {why}"),
             Self::Crashed => f.write_str("the process ended too often while it was being handled"),
+            Self::GivenUp(why) => write!(f, "its handler gave it up: {why}"),
+            Self::Expired => f.write_str("it expired"),
         }
     }
 }

@@ -6,7 +6,7 @@
 
 #[cfg(feature = "postgres")]
 use super::row::Partition;
-use super::row::{Cause, DurableId, Position, Row, StoreTime};
+use super::row::{Cause, DurableId, HeldWhy, Position, Row, StoreTime};
 use std::sync::Arc;
 
 /// Names a row.
@@ -156,7 +156,7 @@ pub enum Write {
     /// `None` if the row was superseded before.
     Cancel(Target),
     /// Gives a row that was not handed out another deadline. Its id stays, and a suspect stays a
-    /// suspect. Outcome: [`Outcome::Moved`].
+    /// suspect. A row that was [held](Row::held) is held no more. Outcome: [`Outcome::Moved`].
     Move(Target, StoreTime),
     /// Does what [`Cancel`](Self::Cancel) does to all rows of a kind in a part of the store.
     /// Outcome: [`Outcome::CancelledMany`], which includes the rows that are struck.
@@ -193,10 +193,24 @@ pub enum Write {
         /// How many ends of a process the row is charged with.
         crashes: u32,
     },
-    /// Makes a row a dead letter. If the row has a calendar and a next run, `next` has the run's
-    /// deadline and an id. Then the row stays, due at that deadline, with no attempts and no
-    /// crashes. The dead letter is a copy with that id, without calendar and key. A superseded row
-    /// is deleted. Outcome: [`Outcome::Settled`].
+    /// Holds a row that was handed out, or could be: nobody hands it out until it is moved. It goes
+    /// behind all rows that are not held, in the order of deadlines. Its attempts and crashes stay,
+    /// and it is no longer a suspect. A row that is held already gets another reason. A row that is
+    /// due after the year 6429 is not held. A superseded row is deleted. Outcome:
+    /// [`Outcome::Settled`].
+    #[doc(hidden)]
+    Hold {
+        /// The row.
+        of: Settled,
+        /// Why it is held.
+        why: HeldWhy,
+        /// Since when it is held.
+        since: StoreTime,
+    },
+    /// Makes a row a dead letter. A held row has the deadline then that it had before. If the row
+    /// has a calendar and a next run, `next` has the run's deadline and an id. Then the row stays,
+    /// due at that deadline, with no attempts and no crashes. The dead letter is a copy with that
+    /// id, without calendar and key. A superseded row is deleted. Outcome: [`Outcome::Settled`].
     Bury {
         /// The row.
         of: Settled,
@@ -300,6 +314,7 @@ impl Write {
             Self::Begin { of, .. }
             | Self::Ack { of, .. }
             | Self::Retry { of, .. }
+            | Self::Hold { of, .. }
             | Self::Bury { of, .. } => Some(of),
             _ => None,
         }
@@ -354,7 +369,7 @@ impl Write {
             Self::Move(..) => Outcome::Moved(None),
             Self::CancelKind(_) => Outcome::CancelledMany(Vec::new(), None),
             Self::Begin { .. } => Outcome::Begun(TrialBegun::Refused),
-            Self::Ack { .. } | Self::Retry { .. } | Self::Bury { .. } => {
+            Self::Ack { .. } | Self::Retry { .. } | Self::Hold { .. } | Self::Bury { .. } => {
                 Outcome::Settled(false, None)
             }
             Self::Revive(..) => Outcome::Revived(None),

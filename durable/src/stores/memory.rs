@@ -5,7 +5,7 @@
 
 use crate::store::contract::{Gate, Lease, Store, StoreError, StoreSize};
 use crate::store::fault::{DurableFault, is_broken};
-use crate::store::row::{DeadLetter, DurableId, Partition, Position, Row, StoreTime};
+use crate::store::row::{DeadLetter, DurableId, Held, Partition, Position, Row, StoreTime};
 use crate::store::write::{KindSlice, Outcome, Settled, SliceLimit, Target, TrialBegun, Write};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -125,9 +125,27 @@ impl Kept {
     fn set_due(&mut self, id: DurableId, due: StoreTime) -> Option<&mut Row> {
         let row = self.rows.get_mut(&id)?;
         self.order.remove(&row.position());
-        row.due = due;
+        row.set_due(due);
         self.order.insert(row.position());
         Some(row)
+    }
+
+    /// Holds a row that was handed out, or could be.
+    fn hold(&mut self, of: &Settled, held: Held) -> Outcome {
+        let mut can_hold = true;
+        let outcome = self.settle(of, |kept, mut row| {
+            let former = row.position();
+            can_hold = row.hold(held);
+            kept.order.remove(&former);
+            kept.order.insert(row.position());
+            kept.rows.insert(row.id, row.clone());
+            Some(row)
+        });
+        if can_hold {
+            outcome
+        } else {
+            Outcome::Settled(false, None)
+        }
     }
 
     /// A row that was handed out is to fire again.
@@ -275,6 +293,7 @@ impl Kept {
             } => self.settle(&of, |kept, row| {
                 kept.put_again(row.id, at, attempts, crashes)
             }),
+            Write::Hold { of, why, since } => self.hold(&of, Held { why, since }),
             Write::Bury {
                 of,
                 cause,
@@ -282,13 +301,9 @@ impl Kept {
                 attempts,
                 crashes,
                 next,
-            } => self.settle(&of, |kept, row| {
-                let mut letter = Row {
-                    attempts,
-                    crashes,
-                    suspect: false,
-                    ..row
-                };
+            } => self.settle(&of, |kept, mut letter| {
+                (letter.attempts, letter.crashes, letter.suspect) = (attempts, crashes, false);
+                letter.set_due(letter.wanted());
                 let still_to_fire = match next {
                     None => {
                         kept.remove(letter.id);
@@ -305,13 +320,9 @@ impl Kept {
                 still_to_fire
             }),
             Write::Revive(id, due) => Outcome::Revived(self.dead.remove(&id).map(|letter| {
-                let row = Row {
-                    due,
-                    key: None,
-                    attempts: 0,
-                    crashes: 0,
-                    ..letter.row
-                };
+                let mut row = letter.row;
+                row.set_due(due);
+                (row.key, row.attempts, row.crashes) = (None, 0, 0);
                 self.insert(row.clone());
                 row
             })),

@@ -8,10 +8,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::time::Duration;
 use wheelwork_durable::contract::{
-    Gate, KindSlice, Outcome, Position, Settled, SliceLimit, Store, Target, TrialBegun, Write,
+    Gate, Held, HeldWhy, KindSlice, Outcome, Position, Settled, SliceLimit, Store, Target,
+    TrialBegun, Write,
 };
 use wheelwork_durable::{Cause, DeadLetter, DurableId, Row, StoreError, StoreTime};
+
+/// A held row is due at its deadline after this.
+const HELD_BASE_MS: u64 = 1 << 47;
 
 /// A folder that is removed with its files.
 pub struct Folder(PathBuf);
@@ -148,6 +153,7 @@ impl Model {
     fn put_again(&mut self, id: DurableId, due: StoreTime, counts: (u32, u32)) -> Row {
         let kept = self.rows.get_mut(&id).unwrap();
         (kept.row.due, kept.epoch) = (due, self.epoch);
+        kept.row.set_held(None);
         (kept.row.attempts, kept.row.crashes) = counts;
         kept.row.suspect = false;
         kept.row.clone()
@@ -184,6 +190,7 @@ impl Model {
                 Outcome::Moved(id.map(|id| {
                     let mut row = self.seen(&self.rows[&id]);
                     row.due = due;
+                    row.set_held(None);
                     let (kept, epoch) = (row.clone(), self.epoch);
                     self.rows.insert(id, Kept { row: kept, epoch });
                     row
@@ -237,6 +244,23 @@ impl Model {
                 }
                 Outcome::Settled(true, Some(self.put_again(of.id, at, (attempts, crashes))))
             }
+            Write::Hold { of, why, since } => {
+                let Some(kept) = self.settled(&of) else {
+                    return Outcome::Settled(false, None);
+                };
+                if kept.row.superseded {
+                    self.rows.remove(&of.id);
+                    return Outcome::Settled(true, None);
+                }
+                let epoch = self.epoch;
+                let kept = self.rows.get_mut(&of.id).unwrap();
+                if kept.row.held().is_none() {
+                    kept.row.due = time(HELD_BASE_MS + kept.row.due.as_millis());
+                }
+                kept.row.set_held(Some(Held { why, since }));
+                (kept.row.suspect, kept.epoch) = (false, epoch);
+                Outcome::Settled(true, Some(kept.row.clone()))
+            }
             Write::Bury {
                 of,
                 cause,
@@ -250,6 +274,10 @@ impl Model {
                 };
                 let mut row = kept.row.clone();
                 (row.attempts, row.crashes, row.suspect) = (attempts, crashes, false);
+                if row.held().is_some() {
+                    row.due = time(row.due.as_millis() - HELD_BASE_MS);
+                    row.set_held(None);
+                }
                 let mut stays = None;
                 if row.superseded {
                     self.rows.remove(&of.id);
@@ -377,6 +405,12 @@ impl History {
         let mut row = Row::new(id, due, kind.into(), payload.into());
         row.key = key;
         row.calendar = (self.rng.u8(0..5) == 0).then(|| "@daily".into());
+        if self.rng.u8(0..8) == 0 {
+            row.set_expires(self.rng.bool().then(|| time(9_000)));
+            row.set_time_limit(self.rng.bool().then(|| Duration::from_millis(1_500)));
+            let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+            row.set_traceparent(self.rng.bool().then(|| trace.into()));
+        }
         Write::Arm(row)
     }
 
@@ -391,8 +425,13 @@ impl History {
         let next = row.calendar.is_some().then(|| self.due());
         let attempts = row.attempts + 1;
         let crashes = self.rng.u32(0..3);
-        Some(match self.rng.u8(0..5) {
+        Some(match self.rng.u8(0..6) {
             4 => Write::Begin { of, crashes },
+            5 => Write::Hold {
+                of,
+                why: [HeldWhy::Unhandled, HeldWhy::Paused][self.rng.usize(0..2)],
+                since: time(self.now),
+            },
             0 => Write::Retry {
                 of,
                 at: self.due(),
@@ -406,7 +445,9 @@ impl History {
                     Cause::UnknownKind,
                     Cause::Failed("why".into()),
                     Cause::Undecodable("".into()),
-                ][self.rng.usize(0..4)]
+                    Cause::GivenUp("no such order".into()),
+                    Cause::Expired,
+                ][self.rng.usize(0..6)]
                 .clone(),
                 since: time(self.now),
                 attempts,

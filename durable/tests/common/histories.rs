@@ -4,12 +4,12 @@
 //! restarts between. Ids are those of each store; they are compared by the order in which they were
 //! given.
 
-use super::stores::{HandedOut, Opened, Place, at, with};
+use super::stores::{HandedOut, Opened, Place, at, with, with_parts};
 use fastrand::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Debug, Write as _};
 use wheelwork_durable::contract::{
-    KindSlice, Outcome, Position, Settled, SliceLimit, Target, Write,
+    HeldWhy, KindSlice, Outcome, Position, Settled, SliceLimit, Target, Write,
 };
 use wheelwork_durable::{Cause, DeadLetter, DurableId, Row, StoreTime};
 
@@ -128,6 +128,7 @@ enum Change {
     Begin(Delivery, u32),
     Ack(Delivery, Option<StoreTime>),
     Retry(Delivery, StoreTime, u32),
+    Hold(Delivery, HeldWhy),
     Bury(Delivery, Cause, u32, Option<(StoreTime, usize)>),
     Revive(usize, StoreTime),
     Discard(usize),
@@ -169,6 +170,11 @@ impl Change {
                 at: *at,
                 attempts: *attempts,
                 crashes: *attempts / 2,
+            },
+            Self::Hold(delivery, why) => Write::Hold {
+                of: settled(delivery),
+                why: *why,
+                since: at(6),
             },
             Self::Bury(delivery, cause, attempts, next) => Write::Bury {
                 of: settled(delivery),
@@ -314,6 +320,9 @@ impl History {
         row.key = key.map(Into::into);
         (row.attempts, row.crashes) = (self.rng.u32(..4) / 2, self.rng.u32(..4) / 2);
         row.calendar = (self.rng.u8(..4) == 0).then(|| "* * * * *".into());
+        if self.rng.u8(..4) == 0 {
+            row = with_parts(&row, self.rng.u8(..8));
+        }
         Change::Arm(number, row)
     }
 
@@ -332,13 +341,27 @@ impl History {
                 Change::Ack(self.delivery()?, next)
             }
             80..83 => Change::Begin(self.delivery()?, self.rng.u32(..4)),
-            83..88 => Change::Retry(self.delivery()?, due, self.rng.u32(..9)),
-            88..94 => {
+            83..86 => Change::Retry(self.delivery()?, due, self.rng.u32(..9)),
+            86..89 => {
+                let why = [HeldWhy::Unhandled, HeldWhy::Paused];
+                let why = self.rng.choice(why).unwrap();
+                let mut delivery = self.delivery()?;
+                // Often one that is held.
+                let row = self.sides[0].id(delivery.number);
+                let row = self.sides[0].open().store.get(&Target::Id(row)).unwrap();
+                if let Some(row) = row.filter(|row| row.held().is_some()) {
+                    delivery.due = row.due;
+                }
+                Change::Hold(delivery, why)
+            }
+            89..94 => {
                 let causes = [
                     Cause::UnknownKind,
                     Cause::Undecodable("why".into()),
                     Cause::Failed("so".into()),
                     Cause::Crashed,
+                    Cause::GivenUp("no".into()),
+                    Cause::Expired,
                 ];
                 let cause = self.rng.choice(causes).unwrap();
                 let next = (self.rng.bool()).then(|| (due, self.new_number(None, due)));
@@ -375,7 +398,10 @@ impl History {
                     self.known.insert(*number);
                 }
                 (
-                    Change::Ack(of, _) | Change::Retry(of, ..) | Change::Bury(of, ..),
+                    Change::Ack(of, _)
+                    | Change::Retry(of, ..)
+                    | Change::Hold(of, _)
+                    | Change::Bury(of, ..),
                     Outcome::Settled(true, _),
                 ) => _ = self.in_flight.remove(&of.number),
                 _ => {}

@@ -12,15 +12,18 @@
 //! A new format gets its files once, when it is complete:
 //! `WHEELWORK_GOLDEN=5 cargo test -p wheelwork-durable --test it golden::makes -- --ignored`
 
-use crate::durable_model::{Call, Folder, HandedOut, History, contents, make, time};
+use crate::durable_model::{Call, Folder, HandedOut, History, contents, make, row, time};
 use crate::redb_faults::{Backend, Disk, Trouble, open, quiet};
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use std::{env, fs};
-use wheelwork_durable::contract::{Outcome, Position, Settled, Store, Target, Write};
+use wheelwork_durable::contract::{
+    HeldWhy, KindSlice, Outcome, Position, Settled, Store, Target, Write,
+};
 use wheelwork_durable::{Cause, DeadLetter, Redb, Row, StoreError, StoreTime};
 
 /// Calls of the history that makes a file.
@@ -52,6 +55,19 @@ fn row_line(row: &Row) -> String {
         if count > 0 {
             write!(line, " {name}={count}").unwrap();
         }
+    }
+    if let Some(held) = row.held() {
+        let (why, since) = (held.why, held.since.as_millis());
+        write!(line, " held={why:?} held_since={since}").unwrap();
+    }
+    if let Some(expires) = row.expires() {
+        write!(line, " expires={}", expires.as_millis()).unwrap();
+    }
+    if let Some(limit) = row.time_limit() {
+        write!(line, " limit={}", limit.as_millis()).unwrap();
+    }
+    if let Some(trace) = row.traceparent() {
+        write!(line, " trace={trace:?}").unwrap();
     }
     for (name, is_so) in [("suspect", row.suspect), ("superseded", row.superseded)] {
         if is_so {
@@ -146,6 +162,7 @@ fn every_format_can_be_changed() {
             let expected = (!row.superseded).then(|| {
                 let mut moved = row.clone();
                 moved.due = due;
+                moved.set_held(None);
                 moved
             });
             assert_eq!(outcomes, [Outcome::Moved(expected)], "{name}");
@@ -192,7 +209,12 @@ fn the_files_have_rows_of_all_shapes() {
         .filter(|name| !name.ends_with("-crashed"))
         .collect();
     for format in formats {
-        for shape in [
+        // What format 4 has added.
+        let later: &[&str] = match &*format {
+            "file-3" => &[],
+            _ => &["held", "expires", "limit", "trace", "GivenUp", "Expired"],
+        };
+        let shapes = [
             "row",
             "dead",
             "key",
@@ -206,7 +228,8 @@ fn the_files_have_rows_of_all_shapes() {
             "Undecodable",
             "Failed",
             "Crashed",
-        ] {
+        ];
+        for &shape in shapes.iter().chain(later) {
             let count = counts.get(&(format.clone(), shape.into()));
             assert!(
                 count.is_some_and(|&count| count >= 3),
@@ -222,7 +245,15 @@ fn due_of(line: &str) -> u64 {
 }
 
 /// How many causes a dead letter may have.
-const CAUSES: usize = 4;
+const CAUSES: usize = 6;
+
+fn settled(row: &Row, epoch: u64) -> Settled {
+    Settled {
+        id: row.id,
+        due: row.due,
+        epoch,
+    }
+}
 
 /// Makes a row a dead letter, of the cause with this number.
 fn bury(store: &mut Redb, row: &Row, epoch: u64, cause: usize) -> Write {
@@ -231,14 +262,12 @@ fn bury(store: &mut Redb, row: &Row, epoch: u64, cause: usize) -> Write {
         Cause::Undecodable("no JSON".into()),
         Cause::Failed("no answer".into()),
         Cause::Crashed,
+        Cause::GivenUp("no such order".into()),
+        Cause::Expired,
     ];
     let next = row.calendar.is_some().then(|| time(5_000));
     Write::Bury {
-        of: Settled {
-            id: row.id,
-            due: row.due,
-            epoch,
-        },
+        of: settled(row, epoch),
         cause: causes[cause % CAUSES].clone(),
         since: time(4_000),
         attempts: row.attempts + 1,
@@ -270,12 +299,22 @@ fn makes_the_files_of_this_format() {
         let rows = history
             .model
             .load(Position::MIN, StoreTime::MAX, usize::MAX);
-        let mut buried: Vec<_> = rows.iter().filter(|row| !row.superseded).collect();
-        buried.truncate(4 * CAUSES);
-        let upto = buried.iter().map(|row| row.due).max().unwrap();
-        let writes = buried.iter().enumerate();
-        let writes = writes.map(|(at, row)| bury(&mut store, row, history.model.epoch, at));
-        let writes = writes.collect();
+        let mut ended: Vec<_> = rows
+            .iter()
+            .filter(|row| !row.superseded && row.held().is_none())
+            .collect();
+        ended.truncate(4 * CAUSES);
+        let upto = ended.iter().map(|row| row.due).max().unwrap();
+        let held = ended.split_off(3 * CAUSES);
+        let epoch = history.model.epoch;
+        let writes = ended.iter().enumerate();
+        let writes = writes.map(|(at, row)| bury(&mut store, row, epoch, at));
+        let mut writes: Vec<_> = writes.collect();
+        writes.extend(held.iter().map(|row| Write::Hold {
+            of: settled(row, epoch),
+            why: HeldWhy::Unhandled,
+            since: time(4_000),
+        }));
         for call in [Call::HandOut(upto), Call::Commit(writes)] {
             let mut gate = history.gate.clone();
             let answer = make(&mut store, &call, &mut gate).unwrap();
@@ -520,4 +559,113 @@ fn a_step_survives_every_trouble() {
             assert!(numbers.contains(&None), "{trouble:?}: it was never before");
         }
     }
+}
+
+/// A file that a row of a later program was written to without a higher floor, which no program
+/// should do: the error names that program.
+#[test]
+fn what_a_later_program_has_written_names_it() {
+    let parts = [
+        ("step", &[9_u8][..]),
+        ("step_by", b"wheelwork-durable 9.1.0"),
+    ];
+    let image = with_meta(image("file-3"), &parts, true);
+    let disk = Disk::sound(image);
+    let database = database(&disk);
+    let transaction = database.begin_write().unwrap();
+    let recent = TableDefinition::<u64, &[u8]>::new("recent");
+    let mut recent = transaction.open_table(recent).unwrap();
+    // Flags that come later: 128, and among the others 16.
+    let number = recent.last().unwrap().unwrap().0.value();
+    let body = [128, 0, 0, 0, 0, 0, 7, 2, 16, 1, b'k'];
+    let mut sum = crc32fast::Hasher::new();
+    sum.update(&u128::from(number).to_le_bytes());
+    sum.update(&body);
+    let value = [&body[..], &sum.finalize().to_le_bytes()].concat();
+    recent.insert(number, &*value).unwrap();
+    drop(recent);
+    let tombstones = TableDefinition::<u64, &[u8]>::new("tombstones");
+    transaction.delete_table(tombstones).unwrap();
+    drop(transaction.open_table(tombstones).unwrap());
+    transaction.commit().unwrap();
+    drop(database);
+    let error = open(&disk, true).unwrap_err();
+    assert!(matches!(error, StoreError::Damaged(_)), "{error}");
+    let error = error.to_string();
+    let named = "(taken to format 9 by wheelwork-durable 9.1.0)";
+    assert!(
+        error.contains(named) && error.contains("a later program"),
+        "{error}"
+    );
+}
+
+/// Until something is written that format 3 does not know, a program of that format can go on.
+#[test]
+fn the_floor_rises_by_first_use() {
+    let floor = |image: &[u8]| meta(image, "version").unwrap()[0];
+    type Use = (&'static str, u8, fn(&mut Row));
+    let uses: [Use; 5] = [
+        ("nothing new", 3, |_| {}),
+        ("an expiry", 4, |row| row.set_expires(Some(time(99)))),
+        ("a time limit", 4, |row| {
+            row.set_time_limit(Some(Duration::from_millis(1)))
+        }),
+        ("a trace", 4, |row| row.set_traceparent(Some("00".into()))),
+        ("no parts", 3, |row| row.set_traceparent(None)),
+    ];
+    let arm = |change: fn(&mut Row)| {
+        let disk = Disk::sound(image("file-3"));
+        let mut store = open(&disk, true).unwrap();
+        let epoch = store.acquire().unwrap()[0].epoch;
+        let mut row = row(&mut store, 5, b"payload");
+        change(&mut row);
+        let writes = vec![Write::Arm(row.clone())];
+        store.commit(writes, &mut HandedOut::default()).unwrap();
+        let image = disk.lock().unwrap().live.clone();
+        (disk, store, settled(&row, epoch), image)
+    };
+    for (what, expected, change) in uses {
+        let (.., image) = arm(change);
+        assert_eq!(floor(&image), expected, "{what}");
+        let by = meta(&image, "floor_by").is_some();
+        assert_eq!(by, expected == 4, "{what}");
+    }
+    for (expected, cause) in [
+        (3, None),
+        (4, Some(Cause::Expired)),
+        (3, Some(Cause::Crashed)),
+    ] {
+        let (disk, mut store, of, _) = arm(|_| {});
+        let write = match cause {
+            None => Write::Ack { of, next: None },
+            Some(cause) => Write::Bury {
+                of,
+                cause,
+                since: time(7),
+                attempts: 1,
+                crashes: 0,
+                next: None,
+            },
+        };
+        store
+            .commit(vec![write], &mut HandedOut::default())
+            .unwrap();
+        let image = disk.lock().unwrap().live.clone();
+        assert_eq!(floor(&image), expected);
+    }
+    let (disk, mut store, of, _) = arm(|_| {});
+    let (why, since) = (HeldWhy::Paused, time(6));
+    let hold = vec![Write::Hold { of, why, since }];
+    store.commit(hold, &mut HandedOut::default()).unwrap();
+    drop(store);
+    let image = disk.lock().unwrap().live.clone();
+    assert_eq!(floor(&image), 4);
+    // It does not fall when nothing of that is left.
+    let mut store = open(&disk, true).unwrap();
+    store.acquire().unwrap();
+    let all = Write::CancelKind(KindSlice::all("kind"));
+    store.commit(vec![all], &mut HandedOut::default()).unwrap();
+    drop(store);
+    let image = disk.lock().unwrap().live.clone();
+    assert_eq!(floor(&image), 4);
 }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 use std::{env, fs, panic, process};
 use wheelwork_durable::contract::{
-    Gate, Lease, Outcome, Position, SliceLimit, Store, Target, Write,
+    Gate, Held, HeldWhy, Lease, Outcome, Position, SliceLimit, Store, Target, Write,
 };
 use wheelwork_durable::{DurableId, Memory, Partition, Redb, Row, StoreError, StoreTime};
 
@@ -157,9 +157,17 @@ enum Break {
     IdsAgain,
     /// A row that is revived has an attempt.
     RevivedWithAttempts,
+    /// What few rows have is lost.
+    PartsLost,
+    /// A row that is held has another deadline, and no mark.
+    HeldWithoutMark,
+    /// To be held is an attempt.
+    HeldWithAttempts,
+    /// A row that is moved keeps the mark.
+    ReleasedWithMark,
 }
 
-const BREAKS: [Break; 17] = [
+const BREAKS: [Break; 21] = [
     Break::LoadSkipsEqualDeadlines,
     Break::LoadIgnoresLimit,
     Break::BytesIgnored,
@@ -177,6 +185,10 @@ const BREAKS: [Break; 17] = [
     Break::LastRowLost,
     Break::IdsAgain,
     Break::RevivedWithAttempts,
+    Break::PartsLost,
+    Break::HeldWithoutMark,
+    Break::HeldWithAttempts,
+    Break::ReleasedWithMark,
 ];
 
 /// Where a broken store lies.
@@ -223,8 +235,14 @@ impl Broken {
         let (Write::Begin { of, .. }
         | Write::Ack { of, .. }
         | Write::Retry { of, .. }
+        | Write::Hold { of, .. }
         | Write::Bury { of, .. }) = write
         else {
+            if let (Write::Arm(row), Break::PartsLost) = (write, self.how) {
+                row.set_expires(None);
+                row.set_time_limit(None);
+                row.set_traceparent(None);
+            }
             return;
         };
         if self.is(Break::EpochIgnored) {
@@ -301,7 +319,27 @@ impl OverMemory for Broken {
             if let Write::Begin { crashes, .. } = &mut write {
                 *crashes *= u32::from(self.how != Break::NothingNoted);
             }
+            let is_hold = matches!(write, Write::Hold { .. });
+            if let (Write::Hold { of, .. }, Break::HeldWithoutMark) = (&write, self.how)
+                && let Some(row) = self.inner.get(&Target::Id(of.id))?
+            {
+                write = Write::Retry {
+                    of: of.clone(),
+                    at: at((1 << 47) + of.due.as_millis()),
+                    attempts: row.attempts,
+                    crashes: row.crashes,
+                };
+            }
             let mut outcome = self.inner.commit(vec![write], gate)?.remove(0);
+            if let (Outcome::Settled(_, Some(row)), true) = (&mut outcome, is_hold) {
+                row.attempts += u32::from(self.how == Break::HeldWithAttempts);
+            }
+            if let (Outcome::Moved(Some(row)), Break::ReleasedWithMark) = (&mut outcome, self.how) {
+                row.set_held(Some(Held {
+                    why: HeldWhy::Paused,
+                    since: at(1),
+                }));
+            }
             if let Outcome::Revived(Some(row)) = &mut outcome {
                 row.attempts += u32::from(self.how == Break::RevivedWithAttempts);
             }

@@ -5,18 +5,20 @@
 //!
 //! | row | bytes |
 //! |---|---|
-//! | flags: has a key, has a calendar, superseded, has attempts, moved, suspect, has crashes | 1 |
+//! | flags: has a key, has a calendar, superseded, has attempts, moved, suspect, has crashes, has more | 1 |
 //! | first deadline | 6 |
 //! | deadline, if it is not the first one | 6 |
 //! | epoch in which it was last written | varint |
 //! | attempts, crashes, if there are any | varint |
+//! | if it has more: flags: held, expires, has a time limit, has a trace | varint |
+//! | why it is held, since when; after when it is not handed out; limit in ms; trace | 1, 6; 6; varint; varint, text |
 //! | kind; key and calendar, if it has them: length and text | varint, text |
 //! | payload | the rest |
 //! | checksum | 4 |
 
 #[cfg(any(test, loom, feature = "__internals"))]
 use super::due_key::DueKey;
-use crate::store::row::{Cause, DeadLetter, DurableId, Row, StoreTime};
+use crate::store::row::{Cause, DeadLetter, DurableId, Held, HeldWhy, Row, RowMore, StoreTime};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -41,6 +43,21 @@ const SUSPECT: u8 = 32;
 /// It has crashes.
 const CRASHES: u8 = 64;
 
+/// It has parts that format 3 does not know. More flags follow.
+const MORE: u8 = 128;
+
+/// It is held.
+const HELD: u64 = 1;
+/// It is not handed out after a time.
+const EXPIRES: u64 = 2;
+/// Each attempt has a time limit.
+const LIMIT: u64 = 4;
+/// It has a trace.
+const TRACE: u64 = 8;
+
+/// A value that this program cannot read, and that no damage has made.
+const LATER: Flaw = "a later program has written it";
+
 /// Kinds that are kept to be shared by rows.
 const NAMES_MAX: usize = 1_024;
 
@@ -62,13 +79,112 @@ pub(crate) struct RowView<'a> {
     pub(crate) key: Option<&'a str>,
     pub(crate) calendar: Option<&'a str>,
     pub(crate) superseded: bool,
+    /// `None` if it has none of these parts.
+    pub(crate) more: Option<MoreView<'a>>,
     pub(crate) payload: &'a [u8],
+}
+
+/// What few rows have. As [`RowMore`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MoreView<'a> {
+    held: Option<Held>,
+    expires: Option<StoreTime>,
+    limit_ms: Option<u64>,
+    trace: Option<&'a str>,
+}
+
+impl<'a> MoreView<'a> {
+    fn of(row: &'a Row) -> Option<Self> {
+        let more = row.more()?;
+        Self {
+            held: row.held(),
+            expires: more.expires,
+            limit_ms: more.limit_ms,
+            trace: more.trace.as_deref(),
+        }
+        .some()
+    }
+
+    fn some(self) -> Option<Self> {
+        (self != Self::default()).then_some(self)
+    }
+
+    fn put(&self, out: &mut Vec<u8>) {
+        let parts = [
+            (HELD, self.held.is_some()),
+            (EXPIRES, self.expires.is_some()),
+            (LIMIT, self.limit_ms.is_some()),
+            (TRACE, self.trace.is_some()),
+        ];
+        let flags = parts.into_iter().filter(|(_, is_set)| *is_set);
+        put_number(out, flags.map(|(flag, _)| flag).sum());
+        if let Some(Held { why, since }) = self.held {
+            out.push(match why {
+                HeldWhy::Unhandled => 1,
+                HeldWhy::Paused => 2,
+            });
+            put_time(out, since);
+        }
+        if let Some(expires) = self.expires {
+            put_time(out, expires);
+        }
+        if let Some(limit_ms) = self.limit_ms {
+            put_number(out, limit_ms);
+        }
+        if let Some(trace) = self.trace {
+            put_text(out, trace);
+        }
+    }
+
+    fn read(rest: &mut &'a [u8], due: StoreTime) -> Result<Self, Flaw> {
+        let flags = number(rest)?;
+        if flags > HELD | EXPIRES | LIMIT | TRACE {
+            return Err(LATER);
+        }
+        let mut more = Self::default();
+        if flags & HELD != 0 {
+            let why = match take(rest, 1)?.first() {
+                Some(1) => HeldWhy::Unhandled,
+                Some(2) => HeldWhy::Paused,
+                Some(0) | None => return Err("it is held for nothing"),
+                Some(_) => return Err(LATER),
+            };
+            let since = time(rest)?;
+            more.held = Some(Held { why, since });
+            if !due.is_held() {
+                return Err("it is held, and falls due");
+            }
+        }
+        if flags & EXPIRES != 0 {
+            more.expires = Some(time(rest)?);
+        }
+        if flags & LIMIT != 0 {
+            more.limit_ms = Some(number(rest)?);
+            if more.limit_ms == Some(0) {
+                return Err("it has none of what it has");
+            }
+        }
+        if flags & TRACE != 0 {
+            more.trace = Some(text(rest)?);
+        }
+        more.some().ok_or("it has none of what it has")
+    }
+
+    fn more(&self) -> RowMore {
+        RowMore {
+            held: self.held,
+            expires: self.expires,
+            limit_ms: self.limit_ms,
+            trace: self.trace.map(Into::into),
+        }
+    }
 }
 
 impl<'a> RowView<'a> {
     /// As [`Row::bytes`].
     pub(crate) fn bytes(&self) -> usize {
-        let texts = [Some(self.kind), self.key, self.calendar];
+        let trace = self.more.and_then(|more| more.trace);
+        let texts = [Some(self.kind), self.key, self.calendar, trace];
         self.payload.len() + texts.into_iter().flatten().map(str::len).sum::<usize>()
     }
 
@@ -84,8 +200,37 @@ impl<'a> RowView<'a> {
             key: row.key.as_deref(),
             calendar: row.calendar.as_deref(),
             superseded: row.superseded,
+            more: MoreView::of(row),
             payload: &row.payload,
         }
+    }
+
+    /// Gives it another deadline. It is held no more.
+    pub(crate) fn set_due(&mut self, due: StoreTime) {
+        self.due = due;
+        self.more = self
+            .more
+            .and_then(|more| MoreView { held: None, ..more }.some());
+    }
+
+    /// As [`Row::hold`].
+    pub(crate) fn hold(&mut self, held: Held) -> bool {
+        let mark = self.more.unwrap_or_default();
+        if self.due.is_held() && mark.held.is_none() {
+            return false;
+        }
+        self.due = self.due.held();
+        self.suspect = false;
+        self.more = Some(MoreView {
+            held: Some(held),
+            ..mark
+        });
+        true
+    }
+
+    /// The first format that has rows of this shape.
+    pub(crate) fn format(&self) -> u64 {
+        if self.more.is_some() { 4 } else { 3 }
     }
 
     pub(crate) fn row(&self, number: u64, names: &mut Names) -> Row {
@@ -97,6 +242,9 @@ impl<'a> RowView<'a> {
         row.suspect = self.suspect;
         row.calendar = self.calendar.map(Into::into);
         row.superseded = self.superseded;
+        if let Some(more) = &self.more {
+            row.set_more(|parts| *parts = more.more());
+        }
         row
     }
 }
@@ -282,12 +430,23 @@ pub(crate) fn encode_dead(letter: &DeadLetter) -> Vec<u8> {
         Cause::Undecodable(why) => (1, &**why),
         Cause::Failed(why) => (2, &**why),
         Cause::Crashed => (3, ""),
+        Cause::GivenUp(why) => (4, &**why),
+        Cause::Expired => (5, ""),
     };
     out.push(tag);
     put_text(&mut out, why);
     put_row(&mut out, &RowView::of(&letter.row, 0));
     seal(letter.row.id.to_bits(), &mut out, 0);
     out
+}
+
+/// The first format that has dead letters like this one.
+pub(crate) fn format_of_dead(letter: &DeadLetter) -> u64 {
+    let format = RowView::of(&letter.row, 0).format();
+    match letter.cause {
+        Cause::GivenUp(_) | Cause::Expired => format.max(4),
+        _ => format,
+    }
 }
 
 /// The dead letter of this id.
@@ -301,6 +460,9 @@ pub(crate) fn decode_dead(id: u128, bytes: &[u8], names: &mut Names) -> Result<D
         2 => Cause::Failed(why.into()),
         0 if why.is_empty() => Cause::UnknownKind,
         3 if why.is_empty() => Cause::Crashed,
+        4 => Cause::GivenUp(why.into()),
+        5 if why.is_empty() => Cause::Expired,
+        6.. => return Err(LATER),
         _ => return Err("no such cause"),
     };
     let view = row(rest)?;
@@ -395,6 +557,7 @@ fn put_row(out: &mut Vec<u8>, row: &RowView<'_>) {
         (MOVED, row.due != row.first_due),
         (SUSPECT, row.suspect),
         (CRASHES, row.crashes > 0),
+        (MORE, row.more.is_some()),
     ];
     for (flag, is_set) in parts {
         flags |= if is_set { flag } else { 0 };
@@ -411,6 +574,9 @@ fn put_row(out: &mut Vec<u8>, row: &RowView<'_>) {
     if row.crashes > 0 {
         put_number(out, row.crashes.into());
     }
+    if let Some(more) = &row.more {
+        more.put(out);
+    }
     put_text(out, row.kind);
     for text in [row.key, row.calendar].into_iter().flatten() {
         put_text(out, text);
@@ -420,9 +586,6 @@ fn put_row(out: &mut Vec<u8>, row: &RowView<'_>) {
 
 fn row(mut rest: &[u8]) -> Result<RowView<'_>, Flaw> {
     let flags = *take(&mut rest, 1)?.first().ok_or("it is too short")?;
-    if flags > KEY | CALENDAR | SUPERSEDED | ATTEMPTS | MOVED | SUSPECT | CRASHES {
-        return Err("it has unknown flags");
-    }
     let first_due = time(&mut rest)?;
     let mut due = first_due;
     if flags & MOVED != 0 {
@@ -443,6 +606,9 @@ fn row(mut rest: &[u8]) -> Result<RowView<'_>, Flaw> {
         }
     };
     let (attempts, crashes) = (count(ATTEMPTS)?, count(CRASHES)?);
+    let more = (flags & MORE != 0)
+        .then(|| MoreView::read(&mut rest, due))
+        .transpose()?;
     let kind = text(&mut rest)?;
     let key = (flags & KEY != 0).then(|| text(&mut rest)).transpose()?;
     let calendar = (flags & CALENDAR != 0)
@@ -459,6 +625,7 @@ fn row(mut rest: &[u8]) -> Result<RowView<'_>, Flaw> {
         key,
         calendar,
         superseded: flags & SUPERSEDED != 0,
+        more,
         payload: rest,
     })
 }

@@ -8,12 +8,13 @@ use super::codec::{self, Names, RowView, StoreState};
 use super::due_key::DueKey;
 use super::recent::RecentIndex;
 use super::room::RewriteBound;
+use super::steps::{self, FLOOR_MIN};
 use super::tables::{
     RowPlace, WriteTables, damaged, due_range, missing, recent_row, row_at, row_by_due,
 };
 use super::tombstones::EndedLog;
 use crate::store::contract::Gate;
-use crate::store::row::{Cause, DeadLetter, DurableId, Position, Row, StoreTime};
+use crate::store::row::{Cause, DeadLetter, DurableId, Held, Position, Row, StoreTime};
 use crate::store::write::{KindSlice, Outcome, Settled, Target, TrialBegun, Write};
 use redb::{CursorError, Error, ReadableTable, WriteTransaction};
 use std::ops::{Bound, Range};
@@ -45,7 +46,7 @@ const LARGE_BYTES: usize = 2_048;
 
 /// A row was settled, and is due again. `counts`: attempts and crashes.
 fn put_due(view: &mut RowView<'_>, due: StoreTime, counts: (u32, u32)) {
-    view.due = due;
+    view.set_due(due);
     (view.attempts, view.crashes) = counts;
     view.suspect = false;
 }
@@ -79,6 +80,8 @@ pub(super) struct RowChanges<'a> {
     is_state_changed: bool,
     /// Whether anything was changed.
     is_changed: bool,
+    /// The lowest format that knows all that was written.
+    format: u64,
 }
 
 impl<'a> RowChanges<'a> {
@@ -104,11 +107,18 @@ impl<'a> RowChanges<'a> {
             bound,
             is_state_changed: false,
             is_changed: false,
+            format: FLOOR_MIN,
         })
     }
 
-    /// Ends the changes. Whether there is anything to commit.
-    pub(super) fn end(mut self) -> Result<bool, Error> {
+    /// Ends the changes. Raises the file's floor if something was written that it does not allow.
+    /// Whether there is anything to commit.
+    pub(super) fn end(mut self, floor: &mut u64) -> Result<bool, Error> {
+        if self.format > *floor {
+            debug_assert!(self.is_changed);
+            steps::raise_floor(&mut self.tables.meta, self.format)?;
+            *floor = self.format;
+        }
         self.write_run()?;
         self.scratch.trim();
         self.tombstones.write(&mut self.tables.tombstones)?;
@@ -135,6 +145,7 @@ impl<'a> RowChanges<'a> {
                 attempts,
                 crashes,
             } => self.retry(&of, at, (attempts, crashes)),
+            Write::Hold { of, why, since } => self.hold(&of, Held { why, since }),
             Write::Bury {
                 of,
                 cause,
@@ -151,6 +162,7 @@ impl<'a> RowChanges<'a> {
     /// Whether this commit has room for what a change writes anew of a row that a handler has had.
     fn has_room_for(&mut self, write: &Write) -> Result<bool, Error> {
         let (Write::Retry { of, .. }
+        | Write::Hold { of, .. }
         | Write::Bury { of, .. }
         | Write::Ack {
             of, next: Some(_), ..
@@ -188,6 +200,7 @@ impl<'a> RowChanges<'a> {
         }
         let begin = self.scratch.encoded.len();
         let view = RowView::of(row, self.state.epoch);
+        self.format = self.format.max(view.format());
         codec::encode_row(&mut self.scratch.encoded, number, &view);
         let range = begin..self.scratch.encoded.len();
         self.scratch.run.push((number, range));
@@ -274,7 +287,7 @@ impl<'a> RowChanges<'a> {
         }
         self.put_again(place, |view, state| {
             view.suspect |= state.was_handed_out(view);
-            view.due = due;
+            view.set_due(due);
         })
         .map(Some)
     }
@@ -405,6 +418,23 @@ impl<'a> RowChanges<'a> {
         Ok(Outcome::Settled(true, Some(row)))
     }
 
+    fn hold(&mut self, of: &Settled, held: Held) -> Result<Outcome, Error> {
+        let Some((place, is_superseded)) = self.find_settled(of)? else {
+            return Ok(Outcome::Settled(false, None));
+        };
+        if is_superseded {
+            self.delete(place)?;
+            return Ok(Outcome::Settled(true, None));
+        }
+        if !row_at(place, &self.scratch.value)?.hold(held) {
+            return Ok(Outcome::Settled(false, None));
+        }
+        let row = self.put_again(place, |view, _| {
+            view.hold(held);
+        })?;
+        Ok(Outcome::Settled(true, Some(row)))
+    }
+
     fn bury(
         &mut self,
         of: &Settled,
@@ -424,6 +454,7 @@ impl<'a> RowChanges<'a> {
         let mut row = view.row(place.number(), self.names);
         (row.attempts, row.crashes) = counts;
         row.suspect = false;
+        row.set_due(row.wanted());
         let mut stays = None;
         if let Some((next, copy)) = next {
             row.id = copy;
@@ -437,6 +468,7 @@ impl<'a> RowChanges<'a> {
         }
         let letter = DeadLetter::new(row, cause, since);
         let value = codec::encode_dead(&letter);
+        self.format = self.format.max(codec::format_of_dead(&letter));
         self.tables.dead.insert(letter.row.id.to_bits(), &*value)?;
         Ok(Outcome::Settled(true, stays))
     }
@@ -448,7 +480,8 @@ impl<'a> RowChanges<'a> {
                 .map_err(|flaw| damaged("dead", id.number(), flaw))?,
         };
         let mut row = letter.row;
-        (row.due, row.attempts, row.crashes, row.key) = (due, 0, 0, None);
+        row.set_due(due);
+        (row.attempts, row.crashes, row.key) = (0, 0, None);
         let view = RowView::of(&row, self.state.epoch);
         self.scratch.next.clear();
         codec::encode_row(&mut self.scratch.next, id.number(), &view);
@@ -628,6 +661,7 @@ impl<'a> RowChanges<'a> {
         let mut view = row_at(place, &self.scratch.value)?;
         change(&mut view, self.state);
         view.epoch = self.state.epoch;
+        self.format = self.format.max(view.format());
         self.scratch.next.clear();
         codec::encode_row(&mut self.scratch.next, number, &view);
         self.tables.recent.insert(number, &*self.scratch.next)?;

@@ -93,6 +93,8 @@ pub struct Redb {
 /// All of a store but its end.
 struct OpenFile {
     database: Database,
+    /// The lowest format that a program has to know to work with the file.
+    floor: u64,
     state: StoreState,
     index: RecentIndex,
     tombstones: EndedLog,
@@ -250,9 +252,10 @@ impl RedbBuilder {
             let database = builder.create_with_backend(overlay.clone());
             let database = database.map_err(|error| store_error(&what, error.into()))?;
             let opened = open::read(&what, &database, || overlay.let_through())?;
-            Ok(OpenFile {
+            let file = OpenFile {
                 next: open::first_number(opened.state.next_number),
                 database,
+                floor: opened.floor,
                 state: opened.state,
                 index: opened.index,
                 tombstones: opened.tombstones,
@@ -262,9 +265,10 @@ impl RedbBuilder {
                 now: None,
                 room,
                 tries: Tries::default(),
-            })
+            };
+            Ok((opened.what, file))
         };
-        let file = catch_unwind(AssertUnwindSafe(open))
+        let (what, file) = catch_unwind(AssertUnwindSafe(open))
             .unwrap_or_else(|panic| Err(error::panicked(&what, &*panic)))?;
         Ok(Redb {
             what,
@@ -396,7 +400,7 @@ impl OpenFile {
         for write in writes {
             outcomes.push(changes.make(write, gate)?);
         }
-        if changes.end()? {
+        if changes.end(&mut self.floor)? {
             transaction.commit()?;
         } else {
             transaction.abort()?;

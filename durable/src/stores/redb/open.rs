@@ -6,7 +6,8 @@ use super::error::{damage, io_error, one_line, store_error};
 use super::recent::RecentIndex;
 use super::steps::{self, FLOOR_MIN, FORMAT, Numbers};
 use super::tables::{
-    BY_DUE, DEAD, KEYS, META, MOVED, RECENT, STATE, TOMBSTONES, WriteTables, damaged, recent_row,
+    BY_DUE, DEAD, KEYS, META, MOVED, RECENT, STATE, STEP_BY, TOMBSTONES, WriteTables, damaged,
+    recent_row,
 };
 use super::tombstones::EndedLog;
 use crate::store::contract::StoreError;
@@ -14,9 +15,14 @@ use redb::{Database, Error, ReadTransaction, ReadableDatabase, ReadableTable, Ta
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::Path;
+use std::sync::Arc;
 
 /// What a file holds that is open.
 pub(super) struct Opened {
+    /// What stands for the file in errors: if a later program has had it, with that one's name.
+    pub(super) what: Arc<str>,
+    /// The lowest format that a program has to know to work with it.
+    pub(super) floor: u64,
     pub(super) state: StoreState,
     pub(super) index: RecentIndex,
     pub(super) tombstones: EndedLog,
@@ -103,7 +109,7 @@ pub(super) fn read(
     if tables.is_empty() && multimaps == 0 {
         drop(transaction);
         let_through()?;
-        return make(database).map_err(io);
+        return make(what, database).map_err(io);
     }
     let Some(numbers) = Numbers::read(&transaction).map_err(io)? else {
         return Err(StoreError::Foreign(what.into()));
@@ -115,6 +121,20 @@ pub(super) fn read(
         };
         return Err(StoreError::Version(what.into(), numbers.floor));
     }
+    // Whatever is wrong then may be of that program's making.
+    let later = (numbers.step > FORMAT)
+        .then(|| steps::program(&transaction, STEP_BY))
+        .transpose()
+        .map_err(io)?;
+    let what = &*match later {
+        None => what.to_string(),
+        Some(None) => format!(
+            "{what} (taken to format {} by a later version)",
+            numbers.step
+        ),
+        Some(Some(by)) => format!("{what} (taken to format {} by {by})", numbers.step),
+    };
+    let io = |error: Error| store_error(what, error);
     let ours = [
         RECENT.name(),
         TOMBSTONES.name(),
@@ -132,7 +152,7 @@ pub(super) fn read(
     }
     // What was damaged while the file was closed shows here, before anything is written. No step
     // changes a row.
-    let opened = rows(&transaction).map_err(io)?;
+    let opened = rows(what, &transaction, numbers.floor).map_err(io)?;
     drop(transaction);
     let_through()?;
     steps::take(database, numbers.step).map_err(io)?;
@@ -150,7 +170,7 @@ pub(super) fn first_number(last: u64) -> u64 {
     }
 }
 
-fn make(database: &Database) -> Result<Opened, Error> {
+fn make(what: &str, database: &Database) -> Result<Opened, Error> {
     let state = StoreState {
         next_number: first_number(0),
         ..StoreState::default()
@@ -162,13 +182,15 @@ fn make(database: &Database) -> Result<Opened, Error> {
     steps::make_all(&transaction)?;
     transaction.commit()?;
     Ok(Opened {
+        what: what.into(),
+        floor: FLOOR_MIN,
         state,
         index: RecentIndex::default(),
         tombstones: EndedLog::default(),
     })
 }
 
-fn rows(transaction: &ReadTransaction) -> Result<Opened, Error> {
+fn rows(what: &str, transaction: &ReadTransaction, floor: u64) -> Result<Opened, Error> {
     let meta = transaction.open_table(META)?;
     let state = ReadableTable::get(&meta, STATE)?
         .ok_or_else(|| Error::Corrupted("meta has no state".into()))?;
@@ -189,6 +211,8 @@ fn rows(transaction: &ReadTransaction) -> Result<Opened, Error> {
         index.put(key, row.key.is_some());
     }
     Ok(Opened {
+        what: what.into(),
+        floor,
         state,
         index,
         tombstones,

@@ -8,11 +8,14 @@
 
 use super::codec;
 use super::tables::{DONE, FLOOR, IDENTITY, KINDS, META, STEP, STEP_BY, damaged};
-use redb::{Database, Error, ReadTransaction, ReadableTable, WriteTransaction};
+use redb::{Database, Error, ReadTransaction, ReadableTable, Table, WriteTransaction};
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 
 pub(super) use super::tables::FLOOR_BY;
+
+/// The table `meta` of a transaction.
+type Meta<'txn> = Table<'txn, &'static str, &'static [u8]>;
 
 /// The format that this program reads and writes: the last step.
 pub(super) const FORMAT: u64 = 4;
@@ -129,11 +132,15 @@ pub(super) fn make_all(transaction: &WriteTransaction) -> Result<(), Error> {
     for step in &STEPS {
         (step.make)(transaction)?;
     }
-    let mut meta = transaction.open_table(META)?;
-    meta.insert(FLOOR, &*codec::encode_version(FLOOR_MIN))?;
-    meta.insert(FLOOR_BY, &*codec::encode_part(PROGRAM.as_bytes()))?;
-    drop(meta);
+    raise_floor(&mut transaction.open_table(META)?, FLOOR_MIN)?;
     note(transaction, FORMAT)
+}
+
+/// Raises the floor, in the transaction that writes what an earlier program would not read.
+pub(super) fn raise_floor(meta: &mut Meta<'_>, to: u64) -> Result<(), Error> {
+    meta.insert(FLOOR, &*codec::encode_version(to))?;
+    meta.insert(FLOOR_BY, &*codec::encode_part(PROGRAM.as_bytes()))?;
+    Ok(())
 }
 
 /// Ends a step.

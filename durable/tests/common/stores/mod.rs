@@ -1,8 +1,11 @@
 //! What is demanded of each store of durable timers, wherever it keeps them.
 
+mod extras;
 mod rows;
 mod settlements;
 
+pub use extras::with_parts;
+use extras::{causes, holds, holds_again, parts_come_back};
 use rows::{
     cancels, cancels_by_key, cancels_kinds, cancels_kinds_in_slices, edges, gate_is_asked,
     gate_keeps, ids_are_new, ids_have_parts, keys_are_taken, moves, recurring_is_struck,
@@ -220,7 +223,7 @@ fn bury(of: Settled, next: Option<(StoreTime, DurableId)>) -> Write {
 /// A demand, and how it is tested on an empty store.
 pub type Demand = (&'static str, fn(&dyn Place));
 
-pub const DEMANDS: [Demand; 30] = [
+pub const DEMANDS: [Demand; 34] = [
     ("rows come back as they were put in", rows_come_back),
     ("rows survive a crash", rows_survive),
     ("load returns rows in order, in slices", slices),
@@ -260,6 +263,10 @@ pub const DEMANDS: [Demand; 30] = [
     ("it is so until it is settled", suspects_stay),
     ("a suspect begins", begins),
     ("nothing has, after a release", releases),
+    ("what few rows have comes back", parts_come_back),
+    ("a row is held until it is moved", holds),
+    ("a held row is held again, or buried", holds_again),
+    ("a dead letter says why it is one", causes),
 ];
 
 /// Holds stores to all demands, each in a new place.

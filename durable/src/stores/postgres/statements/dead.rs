@@ -64,6 +64,8 @@ fn letter_of(columns: &tokio_postgres::Row) -> DeadLetter {
         0 => Cause::UnknownKind,
         1 => Cause::Undecodable(why.into()),
         2 => Cause::Failed(why.into()),
+        4 => Cause::GivenUp(why.into()),
+        5 => Cause::Expired,
         _ => Cause::Crashed,
     };
     DeadLetter::new(row_of(columns), cause, time(columns.get(11)))

@@ -69,6 +69,8 @@ pub(super) fn cause_parts(cause: &Cause) -> (i16, String) {
         Cause::Undecodable(why) => (1, &**why),
         Cause::Failed(why) => (2, &**why),
         Cause::Crashed => (3, ""),
+        Cause::GivenUp(why) => (4, &**why),
+        Cause::Expired => (5, ""),
     };
     // (A text of the database has none.)
     (tag, why.replace('\0', "\u{fffd}"))
