@@ -69,6 +69,10 @@ struct Common {
     is_over: AtomicBool,
 }
 
+/// In a fleet of two versions the first node works alone for so long; and then so long with a
+/// transaction that has locked what the others are to change.
+const UPDATED_AFTER: Duration = Duration::from_secs(3);
+
 /// A run.
 struct Run<'a> {
     options: &'a Args,
@@ -276,8 +280,11 @@ impl Run<'_> {
     fn all(&mut self, has_standby: bool) -> Result<Facts, String> {
         self.nodes.start(0)?;
         if self.options.old.is_some() {
-            // It makes the tables, and works while the next node takes them further.
+            // It makes the tables, and works while the next nodes want to take them further. A
+            // transaction is in the way of that.
             self.wait_ready()?;
+            self.wait(UPDATED_AFTER);
+            self.hold_snapshot_for(UPDATED_AFTER);
         }
         for _ in 1..self.options.nodes {
             self.start_node()?;
@@ -478,6 +485,11 @@ impl Run<'_> {
     fn hold_snapshot(&mut self) {
         let left = u64::from(self.options.minutes) * 60_000;
         let wait = self.random_ms(5_000..SNAPSHOT_MAX_MS.min(left / 2));
+        self.hold_snapshot_for(wait);
+    }
+
+    /// A transaction that has read timers lasts so long.
+    fn hold_snapshot_for(&mut self, wait: Duration) {
         self.say(&format!("snapshot held for {} ms", wait.as_millis()));
         let from = now_ns();
         let Ok(mut client) = self.server.connect() else {
