@@ -32,6 +32,7 @@
 //! |---|---|---|
 //! | ERROR | the store has failed | `error` |
 //! | ERROR | a timer has become a dead letter | `kind`, `id`, `attempts`, `cause` |
+//! | INFO | the store works again | `outage_ms` |
 //! | WARN | a handler has failed | `kind`, `id`, `attempt`, `why` |
 //!
 
@@ -65,6 +66,7 @@ pub use handler::kinds::SpawnedFuture;
 pub use handler::retry::RetryPolicy;
 #[cfg(feature = "serde")]
 pub use handler::typed_kind::{Kind, KindOf};
+pub use queue::outage::{Health, Outage};
 pub use queue::stats::DurableStats;
 pub use queue::ticket::Ticket;
 pub use store::contract::{StoreCause, StoreError};

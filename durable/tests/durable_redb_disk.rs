@@ -170,12 +170,51 @@ fn nothing_is_acknowledged_into_a_file_that_is_gone() {
     clock.advance(Duration::from_secs(2));
     let refused = timers.schedule("kind", hour, "");
     assert!(
-        matches!(refused, Err(DurableError::Store(_))),
+        matches!(refused, Err(DurableError::Unavailable { .. })),
         "{refused:?}"
     );
     let failure = timers.failure().expect("it has failed").to_string();
-    assert!(failure.contains("was removed"), "{failure}");
+    assert!(failure.contains("does not exist"), "{failure}");
+    // No new store is made, however long it takes.
+    clock.advance(60 * Duration::from_secs(1));
+    assert!(timers.stats().down && !folder.file().exists());
     timers.stop().unwrap_err();
+}
+
+#[cfg(unix)]
+#[test]
+fn a_store_comes_back_with_its_file_and_with_no_other() {
+    let (folder, clock) = (Folder::new("back-durable"), ManualClock::new());
+    let (file, away) = (folder.file(), folder.path().join("away.redb"));
+    let store = Redb::open(&file).unwrap();
+    let timers = Durable::builder(store).clock(clock.clone());
+    let timers = timers.on("kind", |_| Ok(())).start().unwrap();
+    let (second, hour) = (Duration::from_secs(1), Duration::from_secs(3_600));
+    let early = timers.schedule("kind", second, "").unwrap();
+    // (As of now. What is acknowledged from here on is not in it.)
+    let older = folder.path().join("older.redb");
+    fs::copy(&file, &older).unwrap();
+    let late = timers.schedule("kind", hour, "").unwrap();
+    fs::rename(&file, &away).unwrap();
+    clock.advance(5 * second);
+    assert!(timers.stats().down);
+    // Another store, and an older copy, are left alone.
+    drop(Redb::open(&file).unwrap());
+    clock.advance(15 * second);
+    let failure = timers.failure().expect("it is another store").to_string();
+    assert!(failure.contains("another file is there"), "{failure}");
+    fs::remove_file(&file).unwrap();
+    fs::rename(&older, &file).unwrap();
+    clock.advance(15 * second);
+    assert!(timers.stats().down, "an older copy");
+    fs::remove_file(&file).unwrap();
+    fs::rename(&away, &file).unwrap();
+    clock.advance(15 * second);
+    assert!(timers.health().is_ready(), "{:?}", timers.health());
+    assert!(timers.get(late).unwrap().is_some());
+    assert!(timers.get(early).unwrap().is_none(), "it has fired");
+    assert_eq!((timers.stats().done, timers.stats().stale), (1, 0));
+    timers.stop().unwrap();
 }
 
 #[cfg(unix)]

@@ -5,13 +5,15 @@
 //! - Cancels, acks and the cancel of a whole kind work on a full disk. So does an open.
 //! - Large timers are tried again and die on a full disk, some in each commit.
 //! - Without the reserve the same calls end the store.
+//! - A disk that fills up ten times, and is cleared, costs no timer. Where `WHEELWORK_HEAL_FOLDER`
+//!   is set, that folder is such a disk: `scripts/check heal`.
 
 #[path = "common/durable_model.rs"]
 mod durable_model;
 
 use durable_model::{Folder, HandedOut, contents, row};
 use redb::StorageBackend;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{Error, ErrorKind, Write as _};
 use std::path::Path;
@@ -21,7 +23,7 @@ use wheelwork::ManualClock;
 use wheelwork_durable::contract::{
     KindSlice, Outcome, Position, Settled, SliceLimit, Store, Target, Write,
 };
-use wheelwork_durable::{Cause, Durable, Redb, RetryPolicy, Row, StoreError};
+use wheelwork_durable::{Cause, Durable, DurableError, Redb, RetryPolicy, Row, StoreError};
 
 const BLOCK: u64 = 4096;
 
@@ -473,4 +475,131 @@ fn live_in(folder: &Path) {
     let mut store = open().unwrap();
     store.acquire().unwrap();
     assert_eq!(contents(&mut store).unwrap().0, rows);
+}
+
+/// Rounds in which the disk fills up, and is cleared.
+const ROUNDS: u64 = 10;
+
+/// Fills a disk with timers until none is taken any more, clears it, and waits until the store is
+/// back. `clear` makes room and `fill` takes it away. Nothing that was acknowledged is lost, and
+/// nothing fires twice.
+fn fill_and_clear(
+    store: Redb,
+    pass: impl Fn(Duration),
+    clock: Option<ManualClock>,
+    fill: impl Fn(),
+    clear: impl Fn(),
+) {
+    let fired: Arc<Mutex<BTreeMap<u64, u32>>> = Arc::default();
+    let told = fired.clone();
+    let mut builder = Durable::builder(store).on("kind", move |timer| {
+        let number = timer
+            .payload_text()
+            .split(' ')
+            .next()
+            .unwrap()
+            .parse()
+            .unwrap();
+        *told.lock().unwrap().entry(number).or_default() += 1;
+        Ok(())
+    });
+    if let Some(clock) = clock {
+        builder = builder.clock(clock);
+    }
+    let timers = builder.start().unwrap();
+    let (mut acknowledged, mut unsure, mut next) = (Vec::new(), BTreeSet::new(), 0);
+    for round in 0..ROUNDS {
+        fill();
+        let (mut is_full, mut refused) = (false, 0);
+        while refused < 3 {
+            assert!(next < 100_000, "round {round}: the disk is never full");
+            next += 1;
+            let payload = format!("{next} {}", "x".repeat(20_000));
+            match timers.schedule("kind", Duration::from_millis(500), payload) {
+                Ok(_) => acknowledged.push(next),
+                Err(DurableError::Store(_)) => {
+                    is_full = true;
+                    unsure.insert(next);
+                }
+                Err(DurableError::Unavailable { .. }) => refused += 1,
+                Err(error) => panic!("round {round}: {error}"),
+            }
+        }
+        assert!(is_full && timers.stats().down, "round {round}");
+        clear();
+        for _ in 0..2_000 {
+            if timers.health().is_ready() && timers.stats().lag.is_zero() {
+                break;
+            }
+            pass(Duration::from_millis(50));
+        }
+        pass(Duration::from_millis(600));
+        let health = timers.health();
+        assert!(health.is_ready(), "round {round}: {health:?}");
+    }
+    for _ in 0..400 {
+        if timers.list(.., 1).unwrap().is_empty() {
+            break;
+        }
+        pass(Duration::from_millis(50));
+    }
+    let stats = timers.stats();
+    assert!(stats.outages >= ROUNDS, "{stats:?}");
+    assert_eq!((stats.stale, stats.failed, stats.died), (0, 0, 0));
+    assert!(timers.list(.., 1).unwrap().is_empty());
+    let fired = fired.lock().unwrap();
+    for number in &acknowledged {
+        assert_eq!(fired.get(number), Some(&1), "{number} is acknowledged");
+    }
+    let others: BTreeSet<_> = fired
+        .keys()
+        .filter(|number| !acknowledged.contains(number))
+        .copied()
+        .collect();
+    assert!(others.is_subset(&unsure), "refused, and fired: {others:?}");
+    assert!(fired.values().all(|&times| times == 1), "twice");
+    println!("{} timers, {} outages", acknowledged.len(), stats.outages);
+    timers.stop().unwrap();
+}
+
+#[test]
+fn ten_times_full_and_cleared() {
+    let (disk, clock) = (disk(), ManualClock::new());
+    let backend = disk.clone();
+    let store = Redb::builder()
+        .cache_bytes(1 << 20)
+        .open_backends(move || backend.clone())
+        .unwrap();
+    let moves = clock.clone();
+    let fill = || {
+        let mut disk = disk.0.lock().unwrap();
+        disk.blocks_max = disk.used() + 100;
+    };
+    let clear = || disk.0.lock().unwrap().blocks_max = 1 << 20;
+    fill_and_clear(store, move |by| moves.advance(by), Some(clock), fill, clear);
+}
+
+/// On a file system of some MiB: a file beside the store takes what is left.
+#[test]
+#[ignore = "scripts/check heal mounts such a file system"]
+fn ten_times_full_and_cleared_on_a_disk() {
+    let folder = std::env::var_os("WHEELWORK_HEAL_FOLDER").expect("a folder on a small disk");
+    let folder = Path::new(&folder);
+    let store = Redb::builder()
+        .cache_bytes(1 << 20)
+        .open(folder.join("timers.redb"))
+        .unwrap();
+    let ballast = folder.join("ballast");
+    let fill = || {
+        let mut file = fs::File::create(&ballast).unwrap();
+        let mut block = vec![1; 1 << 20];
+        while !block.is_empty() {
+            match file.write_all(&block).and_then(|()| file.sync_all()) {
+                Ok(()) => {}
+                Err(_) => block.truncate(block.len() / 2),
+            }
+        }
+    };
+    let clear = || fs::remove_file(&ballast).unwrap();
+    fill_and_clear(store, std::thread::sleep, None, fill, clear);
 }

@@ -10,6 +10,7 @@
 //! - What a user's transaction was told holds if it commits, and is nothing if it does not. It
 //!   holds up the timers that it has touched, and no others.
 //! - After an end of a node another one takes over.
+//! - A process whose store fails goes on when the store is back.
 //!
 //! `WHEELWORK_SEEDS` seeds are tried, from `WHEELWORK_SEED` on. A seed that fails prints its story.
 //! With the feature `__faults` each step that can be broken is, and some seed has to fail. So it is
@@ -94,6 +95,23 @@ fn a_seed_is_one_story() {
 #[test]
 fn each_broken_step_breaks_a_promise() {
     for fault in wheelwork_durable::DURABLE_FAULTS {
+        seeds::demand_noticed(&format!("{fault:?}"), 0..2_000, Some(fault), alone);
+    }
+}
+
+#[cfg(feature = "__faults")]
+#[test]
+fn each_broken_step_of_an_outage_breaks_a_promise() {
+    use wheelwork_durable::DurableFault;
+    for fault in [
+        DurableFault::HealKeepsLoaded,
+        DurableFault::HealKeepsClaim,
+        DurableFault::HealForgetsAnswers,
+        DurableFault::HealDeaf,
+        DurableFault::HealToldUnstored,
+        DurableFault::HealKeepsCharges,
+        DurableFault::HealRaisesEpoch,
+    ] {
         seeds::demand_noticed(&format!("{fault:?}"), 0..2_000, Some(fault), alone);
     }
 }

@@ -28,7 +28,7 @@ struct Waiting {
 
 /// All of them, but for the room `sync`, which has what the others use. ARCHITECTURE.md has the
 /// same files.
-const WAITING: [Waiting; 38] = [
+const WAITING: [Waiting; 39] = [
     Waiting {
         file: "counters.rs",
         functions: &["new", "with"],
@@ -138,6 +138,11 @@ const WAITING: [Waiting; 38] = [
         file: "durable/queue/link.rs",
         functions: &[],
         why: "a stop, for futures of handlers; on a manual clock callers, for the writer's turns",
+    },
+    Waiting {
+        file: "durable/queue/outage.rs",
+        functions: &[],
+        why: "callers that are to wait for a store that is away, and any thread for what it is told",
     },
     Waiting {
         file: "durable/queue/ticket.rs",

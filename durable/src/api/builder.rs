@@ -344,20 +344,84 @@ impl<S: Store> DurableBuilder<S> {
         self
     }
 
-    /// Sets a hook that is told that the store has failed: nothing fires any more, until the
-    /// program opens it anew. It runs on the thread that stores changes, once.
+    /// Sets a hook that is told that the store has failed: nothing fires until it
+    /// [comes back](Self::on_store_back). It runs on the thread that stores changes, once for each
+    /// outage.
     ///
     /// # Example
     /// ```
     /// use wheelwork_durable::{Durable, Memory};
     ///
     /// let timers = Durable::builder(Memory::new())
-    ///     .on_store_failed(|error| eprintln!("no timer fires any more: {error}"))
+    ///     .on_store_failed(|error| eprintln!("no timer fires: {error}"))
     ///     .start()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn on_store_failed(mut self, hook: impl Fn(&StoreError) + Send + Sync + 'static) -> Self {
         self.hooks.store_failed = Some(Box::new(hook));
+        self
+    }
+
+    /// Sets a hook that is told that the store works again, and how long it did not.
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork_durable::{Durable, Memory};
+    ///
+    /// let timers = Durable::builder(Memory::new())
+    ///     .on_store_back(|lasted| eprintln!("timers fire again, after {lasted:?}"))
+    ///     .start()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on_store_back(mut self, hook: impl Fn(Duration) + Send + Sync + 'static) -> Self {
+        self.hooks.store_back = Some(Arc::new(hook));
+        self
+    }
+
+    /// Sets whether a store that has failed is opened again. Yes, unless set: first after 0.1 s,
+    /// then after waits that double up to 10 s, for as long as the service runs. A
+    /// [`Redb`](crate::Redb) can be opened again. Other stores that fail stay so, until the program
+    /// opens them anew.
+    ///
+    /// While the store is away no timer fires, and calls return
+    /// [`DurableError::Unavailable`](crate::DurableError::Unavailable). Handlers that run go on,
+    /// and what they say is stored when the store is back.
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork_durable::{Durable, Memory};
+    ///
+    /// // The program ends when its store fails, and something starts it again.
+    /// let timers = Durable::builder(Memory::new())
+    ///     .heals(false)
+    ///     .on_store_failed(|_| std::process::abort())
+    ///     .start()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn heals(mut self, heals: bool) -> Self {
+        self.hooks.healing.heals = heals;
+        self
+    }
+
+    /// Sets how long calls wait for a store that is away, before they return
+    /// [`DurableError::Unavailable`](crate::DurableError::Unavailable). They do not wait, unless
+    /// set. A call that was made before the store failed has its answer at once in any case. On a
+    /// clock that is moved by hand no call waits.
+    ///
+    /// It holds for calls that return a ticket, too: these block their thread meanwhile.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork_durable::{Durable, Memory};
+    ///
+    /// let timers = Durable::builder(Memory::new())
+    ///     .wait_while_unavailable(Duration::from_secs(2))
+    ///     .start()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn wait_while_unavailable(mut self, limit: Duration) -> Self {
+        self.hooks.healing.wait_max = limit;
         self
     }
 

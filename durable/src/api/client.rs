@@ -175,7 +175,7 @@ impl DurableRuntime {
         }
         // StopDeliver.
         shared.begin_stop();
-        let _ = shared.ask_and_wait(Request::empty);
+        let _ = shared.steer(Request::empty);
         // StopService: waits for the handlers that run.
         drop(self.service.stop());
         Ok(())
@@ -187,13 +187,13 @@ impl DurableRuntime {
         shared.wait_for_futures();
         shared.kinds.forget_waiting();
         // StopRelease: their answers are in the queue before this request.
-        let stopped = shared.ask_and_wait(Request::stop);
+        let stopped = shared.steer(Request::stop);
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(thread) = writer.take() {
             let _ = thread.join();
         }
         match (stopped, shared.failure()) {
-            (_, Some(error)) => Err(DurableError::Store(error.clone())),
+            (_, Some(error)) => Err(DurableError::Store(error)),
             // It was stopped before.
             (Err(DurableError::Stopped), None) => Ok(()),
             (stopped, None) => stopped,
@@ -590,8 +590,8 @@ impl DurableClient {
         self.shared.counts.read(now, self.shared.elapsed())
     }
 
-    /// Returns why the store has failed, if it has. In that case no timer fires, and calls return
-    /// [`DurableError::Store`], until the store is opened again.
+    /// Why the store has failed, if it does not work. Nothing fires then, and nothing is taken,
+    /// until it comes back. [`health`](Self::health) says more.
     ///
     /// # Example
     /// ```
@@ -603,7 +603,7 @@ impl DurableClient {
     /// ```
     #[must_use]
     pub fn failure(&self) -> Option<StoreError> {
-        self.shared.failure().cloned()
+        self.shared.failure()
     }
 
     pub(super) fn new_timer(

@@ -2,6 +2,7 @@
 
 pub(crate) mod builder;
 pub(crate) mod client;
+pub(crate) mod health;
 #[cfg(feature = "postgres")]
 pub(crate) mod in_transaction;
 pub(crate) mod keyed;

@@ -32,7 +32,7 @@ fn key(name: &'static str, labels: &[Label]) -> Key {
     Key::from_parts(name, labels.to_vec())
 }
 
-const COUNTERS: [Figure; 10] = [
+const COUNTERS: [Figure; 11] = [
     figure(
         "wheelwork_durable_armed_total",
         "Timers that were armed.",
@@ -83,9 +83,19 @@ const COUNTERS: [Figure; 10] = [
         "Changes in the commits of the store.",
         |stats| stats.writes,
     ),
+    figure(
+        "wheelwork_durable_outages_total",
+        "How often the store has failed.",
+        |stats| stats.outages,
+    ),
 ];
 
-const GAUGES: [Figure; 5] = [
+const GAUGES: [Figure; 6] = [
+    figure(
+        "wheelwork_durable_down",
+        "1 while the store does not work, else 0.",
+        |stats| u64::from(stats.down),
+    ),
     figure(
         "wheelwork_durable_rows",
         "Timers in the store, those that are being handled included.",

@@ -3,6 +3,7 @@
 use crate::store::contract::StoreError;
 use std::fmt;
 use std::sync::Arc;
+use std::time::SystemTime;
 use wheelwork::StartError;
 
 /// The longest name of a kind, in bytes.
@@ -29,9 +30,17 @@ pub(crate) const KEY_BYTES_MAX: usize = 1_024;
 pub enum DurableError {
     /// The service has stopped. Nothing was stored, or of a call for many timers not all.
     Stopped,
-    /// The store has failed, and the service with it. Whether this change was stored is not known:
-    /// it shows when the store is opened again.
+    /// The store has failed during this call. Whether the change was stored is not known: it shows
+    /// when the store works again.
     Store(StoreError),
+    /// The store does not work just now. Nothing was stored. It is opened again by itself, so the
+    /// call may be tried later.
+    Unavailable {
+        /// Since when.
+        since: SystemTime,
+        /// Why: what has failed last.
+        why: StoreError,
+    },
     /// The payload is too large. Nothing was stored.
     PayloadTooLarge {
         /// Its size, in bytes.
@@ -76,6 +85,9 @@ impl fmt::Display for DurableError {
             Self::Stopped => f.write_str("the durable timers have stopped"),
             Self::StopGoesOn => f.write_str("the stop has not ended within its limit, and goes on"),
             Self::Store(error) => write!(f, "the store has failed: {error}"),
+            Self::Unavailable { why, .. } => {
+                write!(f, "the store is not available, and is opened again: {why}")
+            }
             Self::PayloadTooLarge { bytes, max } => {
                 write!(
                     f,
@@ -106,7 +118,7 @@ impl std::error::Error for DurableError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             // (What it says itself is in this error's line.)
-            Self::Store(error) => error.source(),
+            Self::Store(error) | Self::Unavailable { why: error, .. } => error.source(),
             _ => None,
         }
     }

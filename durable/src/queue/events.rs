@@ -2,14 +2,15 @@
 //! only.
 //!
 //! Ground rule: a subscriber is user code. So no lock is held here, and a panic goes no further. On
-//! the writer's thread only the failure of the store is reported, after which no call waits for
-//! the writer. `src/lib.rs` has the table of events.
+//! the writer's thread only the failure of the store is reported, and that it works again. While
+//! it does not, no call waits for the writer. `src/lib.rs` has the table of events.
 
 use crate::handler::caught::caught;
 use crate::handler::delivery::Delivery;
 use crate::store::contract::StoreError;
 use crate::store::row::DeadLetter;
-use tracing::{error, warn};
+use std::time::Duration;
+use tracing::{error, info, warn};
 
 fn report(event: impl FnOnce()) {
     caught(event);
@@ -41,6 +42,16 @@ pub(crate) fn store_failed(failure: &StoreError) {
         error!(
             target: "wheelwork", error = %failure,
             "the store of durable timers has failed: nothing fires until it is opened again"
+        );
+    });
+}
+
+/// The store works again.
+pub(crate) fn store_back(lasted: Duration) {
+    report(|| {
+        info!(
+            target: "wheelwork", outage_ms = lasted.as_millis() as u64,
+            "the store of durable timers works again"
         );
     });
 }

@@ -1,6 +1,7 @@
 //! Shared: what callers, handlers and the writer have in common.
 
 use super::lanes::QueueSenders;
+use super::outage::{Health, StoreStanding};
 use super::request::{Request, Told};
 use super::rights::LeaseRights;
 use super::stats::WriterCounts;
@@ -9,6 +10,7 @@ use crate::handler::delivery::Delivery;
 use crate::handler::error::{DurableError, KEY_BYTES_MAX, KIND_BYTES_MAX};
 use crate::handler::kinds::{Kinds, SpawnedFuture};
 use crate::store::contract::{Store, StoreClock, StoreError};
+use crate::store::fault::{DurableFault, is_broken};
 use crate::store::row::{DeadLetter, Partition, StoreTime};
 use crate::store::when::{PayloadBytes, When};
 use crate::store::write::TrialBegun;
@@ -19,7 +21,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ptr;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 use wheelwork::ManualClock;
 
@@ -43,8 +45,29 @@ pub(super) type DeadHook = Arc<dyn Fn(&DeadLetter) + Send + Sync>;
 /// A hook that is told why the store has failed.
 pub(super) type StoreFailedHook = Box<dyn Fn(&StoreError) + Send + Sync>;
 
+/// A hook that is told how long the store was away.
+pub(super) type StoreBackHook = Arc<dyn Fn(Duration) + Send + Sync>;
+
 /// A hook that is told how long a turn of the writer has lasted so far.
 pub(super) type StoreStalledHook = Box<dyn Fn(Duration) + Send + Sync>;
+
+/// What the builder has set about a store that fails.
+#[derive(Clone, Copy)]
+pub(crate) struct Healing {
+    /// It is opened again.
+    pub(crate) heals: bool,
+    /// How long a call waits for it.
+    pub(crate) wait_max: Duration,
+}
+
+impl Default for Healing {
+    fn default() -> Self {
+        Self {
+            heals: true,
+            wait_max: Duration::ZERO,
+        }
+    }
+}
 
 /// What the builder has set.
 #[derive(Default)]
@@ -52,6 +75,8 @@ pub(crate) struct DurableHooks {
     pub(crate) failed: Option<FailedHook>,
     pub(crate) dead: Option<DeadHook>,
     pub(crate) store_failed: Option<StoreFailedHook>,
+    pub(crate) store_back: Option<StoreBackHook>,
+    pub(crate) healing: Healing,
     /// With the time after which it is told.
     pub(crate) store_stalled: Option<(Duration, StoreStalledHook)>,
     pub(crate) spawner: Option<Box<dyn Fn(SpawnedFuture) + Send + Sync>>,
@@ -89,7 +114,9 @@ pub(crate) struct DurableShared {
     state: AtomicUsize,
     /// Bytes in the queue.
     queued: AtomicUsize,
-    failed: OnceLock<StoreError>,
+    standing: StoreStanding,
+    /// Deliveries of an earlier epoch are not handed out, where the store has no other nodes.
+    fence_min: AtomicU64,
     /// The writer, on a manual clock.
     manual: Mutex<Option<Box<dyn Turns>>>,
     /// How many futures of handlers have begun and not ended, by the thread that polled them last.
@@ -123,7 +150,8 @@ impl DurableShared {
             claimed: AtomicU64::new(0),
             state: AtomicUsize::new(OPEN),
             queued: AtomicUsize::new(0),
-            failed: OnceLock::new(),
+            standing: StoreStanding::new(),
+            fence_min: AtomicU64::new(0),
             manual: Mutex::new(None),
             futures: Mutex::default(),
             futures_ended: Condvar::new(),
@@ -158,7 +186,10 @@ impl DurableShared {
     /// Whether this node's lease of a partition allows it to hand out the partition's rows now.
     pub(crate) fn has_right(&self, partition: Partition, epoch: u64) -> bool {
         let Some(rights) = &self.rights else {
-            return true;
+            // Ordering: Relaxed. A delivery of another epoch was read before the outage in which
+            // the epoch has changed, and a handler may just have begun with it.
+            return epoch >= self.fence_min.load(Ordering::Relaxed)
+                || is_broken(DurableFault::HealKeepsFence);
         };
         let now_ns = u64::try_from(self.elapsed().as_nanos()).unwrap_or(u64::MAX);
         rights.allow(partition, epoch, now_ns)
@@ -222,7 +253,26 @@ impl DurableShared {
         &self,
         request: impl FnOnce(Teller<T>) -> Request,
     ) -> Result<Ticket<T>, DurableError> {
+        self.wait_for_store();
+        self.refuse_if_away()?;
         self.ask_by(&self.queue.calls, request)
+    }
+
+    /// Waits for a store that is away, as long as calls are to. (On a manual clock it would not
+    /// come back meanwhile. A thread that takes the writer's turns would wait for itself.)
+    fn wait_for_store(&self) {
+        let wait_max = self.hooks.healing.wait_max;
+        if !self.standing.works() && !wait_max.is_zero() && !self.is_manual() && !self.takes_turns()
+        {
+            self.standing.wait(wait_max);
+        }
+    }
+
+    fn refuse_if_away(&self) -> Result<(), DurableError> {
+        if self.standing.works() {
+            return Ok(());
+        }
+        self.standing.refusal().map_or(Ok(()), Err)
     }
 
     fn ask_by<T>(
@@ -230,9 +280,6 @@ impl DurableShared {
         lane: &Sender<Request>,
         request: impl FnOnce(Teller<T>) -> Request,
     ) -> Result<Ticket<T>, DurableError> {
-        if let Some(error) = self.failed.get() {
-            return Err(DurableError::Store(error.clone()));
-        }
         if self.is_forked() {
             return Err(DurableError::Stopped);
         }
@@ -267,7 +314,19 @@ impl DurableShared {
         &self,
         request: impl FnOnce(Teller<T>) -> Request,
     ) -> Result<T, DurableError> {
-        self.ask(request)?.wait().map_err(|error| match error {
+        self.answer(self.ask(request)?)
+    }
+
+    /// The same for what steers the writer, which it takes while the store is away.
+    pub(crate) fn steer(
+        &self,
+        request: impl FnOnce(Teller<()>) -> Request,
+    ) -> Result<(), DurableError> {
+        self.answer(self.ask_by(&self.queue.calls, request)?)
+    }
+
+    fn answer<T>(&self, ticket: Ticket<T>) -> Result<T, DurableError> {
+        ticket.wait().map_err(|error| match error {
             DurableError::Stopped => self.end(),
             other => other,
         })
@@ -289,8 +348,8 @@ impl DurableShared {
 
     /// Why the writer takes nothing more.
     fn end(&self) -> DurableError {
-        match self.failed.get() {
-            Some(error) => DurableError::Store(error.clone()),
+        match self.standing.failure() {
+            Some(error) => DurableError::Store(error),
             None => DurableError::Stopped,
         }
     }
@@ -325,6 +384,7 @@ impl DurableShared {
             return None;
         }
         let crashes = delivery.row.crashes.saturating_add(1);
+        self.refuse_if_away().ok()?;
         let begin = |teller| Request::begin(delivery.settled(), crashes, teller);
         self.ask_by(&self.queue.words, begin).ok()
     }
@@ -350,10 +410,23 @@ impl DurableShared {
         self.claimed.store(upto.as_millis() + 1, Ordering::Release);
     }
 
+    /// TurnFail: nothing is claimed. The writer only.
+    pub(crate) fn unclaim(&self) {
+        // Ordering: Relaxed. It publishes nothing. A thread that reads the former value hands out a
+        // row that was claimed, and whose entry stays in the window.
+        self.claimed.store(0, Ordering::Relaxed);
+    }
+
+    /// TurnBack: deliveries of earlier epochs are not handed out. The writer only.
+    pub(crate) fn raise_fence(&self, epoch: u64) {
+        // Ordering: Relaxed. As in `has_right`.
+        self.fence_min.store(epoch, Ordering::Relaxed);
+    }
+
     /// Whether deliveries may begin.
     pub(crate) fn delivers(&self) -> bool {
         // Ordering: Relaxed. A hint: a delivery that begins meanwhile is waited for by `stop`.
-        self.state.load(Ordering::Relaxed) == OPEN && self.failed.get().is_none()
+        self.state.load(Ordering::Relaxed) == OPEN && self.standing.works()
     }
 
     /// No delivery begins any more.
@@ -362,14 +435,40 @@ impl DurableShared {
         self.state.store(STOPPING, Ordering::Relaxed);
     }
 
-    /// The store has failed.
-    pub(crate) fn fail(&self, error: StoreError) -> DurableError {
-        DurableError::Store(self.failed.get_or_init(|| error).clone())
+    /// The store has failed. `again`: after how long it is opened again, if it is. The writer only.
+    pub(crate) fn fail(&self, error: StoreError, again: Option<Duration>) {
+        let now = system_time(self.clock.as_ref());
+        self.standing
+            .fail(error, now, again.map(|wait| now + wait), false);
     }
 
-    /// Why the store has failed, if it has.
-    pub(crate) fn failure(&self) -> Option<&StoreError> {
-        self.failed.get()
+    /// It could not be opened. It is tried after this time once more. The writer only.
+    pub(crate) fn tried(&self, error: StoreError, again: Duration) {
+        let now = system_time(self.clock.as_ref());
+        self.standing.fail(error, now, Some(now + again), true);
+    }
+
+    /// What a caller is told whose request was not taken, because the store is away.
+    pub(crate) fn refusal(&self) -> DurableError {
+        self.standing.refusal().unwrap_or(DurableError::Stopped)
+    }
+
+    /// The store works again, after this time. The writer only.
+    pub(crate) fn come_back(&self, lasted: Duration) {
+        self.standing.come_back(lasted);
+    }
+
+    /// Why the store has failed, if it does not work.
+    pub(crate) fn failure(&self) -> Option<StoreError> {
+        match self.standing.works() {
+            true => None,
+            false => self.standing.failure(),
+        }
+    }
+
+    /// Whether the store works.
+    pub(crate) fn health(&self) -> Health {
+        self.standing.health(self.counts.turn(self.elapsed()))
     }
 
     fn futures(&self) -> MutexGuard<'_, HashMap<ThreadId, usize>> {

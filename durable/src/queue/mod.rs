@@ -6,6 +6,7 @@ pub(crate) mod events;
 pub(crate) mod fired;
 pub(crate) mod lanes;
 pub(crate) mod link;
+pub(crate) mod outage;
 pub(crate) mod request;
 pub(crate) mod rights;
 pub(crate) mod stats;

@@ -35,6 +35,9 @@ pub(crate) struct WriterCounts {
     pub(crate) rows: Counter,
     pub(crate) dead: Counter,
     pub(crate) disk_bytes: Counter,
+    pub(crate) outages: Counter,
+    /// 1 while the store does not work.
+    pub(crate) down: Counter,
     pub(crate) lateness: LatenessRecorder,
     pub(crate) commit_time: LatenessRecorder,
 }
@@ -90,14 +93,18 @@ pub struct DurableStats {
     /// Bytes of their payloads, keys and kinds.
     pub window_bytes: u64,
     /// How long ago the oldest timer was due that waits for its handler, or is in it. The figure to
-    /// alert on, with [`failure`](crate::DurableClient::failure): a store that has failed is not
-    /// measured any more. While the store hangs, it is at least [`turn`](Self::turn), if that is
+    /// alert on, with [`health`](crate::DurableClient::health): a store that has failed is not
+    /// measured. While the store hangs, it is at least [`turn`](Self::turn), if that is
     /// 1 s or more.
     pub lag: Duration,
     /// How long the writer's present turn has lasted: it stores what callers and handlers want, and
     /// loads what is due soon. Milliseconds, unless a call of the store hangs. Zero: it waits for
     /// something to do.
     pub turn: Duration,
+    /// How often the store has failed.
+    pub outages: u64,
+    /// Whether the store does not work now. [`health`](crate::DurableClient::health) says why.
+    pub down: bool,
     /// How late timers were handed to their handlers.
     pub lateness: LatenessHistogram,
     /// How long commits took.
@@ -116,7 +123,7 @@ impl WriterCounts {
     }
 
     /// How long the present turn has lasted.
-    fn turn(&self, elapsed: Duration) -> Duration {
+    pub(super) fn turn(&self, elapsed: Duration) -> Duration {
         match self.turn_began.get() {
             0 => Duration::ZERO,
             began => Duration::from_nanos(nanos(elapsed).saturating_sub(began - 1)),
@@ -151,6 +158,8 @@ impl WriterCounts {
             window_bytes: self.window_bytes.get(),
             lag: overdue.max(stalled.unwrap_or_default()),
             turn,
+            outages: self.outages.get(),
+            down: self.down.get() > 0,
             lateness: self.lateness.snapshot(),
             commit_time: self.commit_time.snapshot(),
         }

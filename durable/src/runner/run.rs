@@ -152,7 +152,8 @@ fn run_in_place(
     mut timers: Vec<Delivery>,
 ) {
     while !timers.is_empty() {
-        if shared.delivers() && call(shared, kind, place, timers).is_break() {
+        // (What may not be handed out any more goes back to the writer.)
+        if call(shared, kind, place, timers).is_break() {
             // The future keeps the place.
             return;
         }

@@ -72,8 +72,8 @@ impl StoreSize {
 ///
 ///  - What `commit` has done when it returns `Ok` survives a crash. It does all of it, or nothing,
 ///    but for changes whose outcome says that they were not made.
-///  - After an error of `commit` or `hand_out` the outcome is unknown. The writer ends, and the
-///    program opens the store anew.
+///  - After an error of `commit` or `hand_out` the outcome is unknown. The writer calls nothing but
+///    [`reopen`](Self::reopen) then, or it ends, and the program opens the store anew.
 ///  - Before `commit` ends, moves or replaces a row it asks the [`Gate`] whether the row was handed
 ///    out. A store that other nodes write to decides that by itself, by the watermark: no gate
 ///    knows what other nodes have handed out.
@@ -113,6 +113,23 @@ pub trait Store: Send + 'static {
     /// watermark) is a [suspect](Row::suspect) from now on, until it is settled: also when it is
     /// moved, when this epoch ends too, and when the lease is given back.
     fn acquire(&mut self) -> Result<Vec<Lease>, StoreError>;
+
+    /// Whether [`reopen`](Self::reopen) can do something. If not, a store that has failed stays so.
+    fn can_reopen(&self) -> bool {
+        false
+    }
+
+    /// Opens the store again after an error, in the same process. It drops all that it has read or
+    /// was about to write, and has what is stored: of the call that has failed all or nothing.
+    /// Returns the leases that this node has now. A lease that nobody has taken meanwhile goes on
+    /// under its epoch, and its rows are no suspects by that. Others are as after
+    /// [`acquire`](Self::acquire).
+    ///
+    /// An error says that the store is not to be had yet: it is tried again later. A store that
+    /// lacks what this node has stored, an older copy for instance, is such an error.
+    fn reopen(&mut self) -> Result<Vec<Lease>, StoreError> {
+        Err(StoreError::Io("this store cannot be opened again".into()))
+    }
 
     /// Gives the leases back. Nothing is handed out any more and all that was is settled, so no
     /// row becomes a suspect by this epoch's watermark.

@@ -93,9 +93,25 @@ pub enum DurableFault {
     AsideOvertaken,
     /// TurnAside: a row is handed out again, though its handler's answer is held up.
     AsideHandedOut,
+    /// TurnFail: what was loaded before the store has failed counts as loaded afterwards.
+    HealKeepsLoaded,
+    /// TurnFail: the watermark stays published, and counts under another epoch.
+    HealKeepsClaim,
+    /// TurnFail: what handlers have said in the commit that failed is forgotten.
+    HealForgetsAnswers,
+    /// TurnFail: what handlers say while the store is away is forgotten.
+    HealDeaf,
+    /// TurnFail: callers of the commit that failed are told that nothing was stored.
+    HealToldUnstored,
+    /// TurnFail: what suspects were charged with in the commit that failed is not taken back.
+    HealKeepsCharges,
+    /// TurnBack: a store that nobody has had meanwhile begins a new epoch.
+    HealRaisesEpoch,
+    /// TurnBack: deliveries of an epoch that is over are still handed out.
+    HealKeepsFence,
 }
 
-/// Those that the simulation of a process notices.
+/// Those that the simulation of a process notices, but for the steps of an outage.
 #[cfg(feature = "__faults")]
 #[doc(hidden)]
 pub const DURABLE_FAULTS: [DurableFault; 31] = [

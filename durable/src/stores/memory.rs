@@ -358,6 +358,22 @@ impl Store for Memory {
         }])
     }
 
+    fn can_reopen(&self) -> bool {
+        true
+    }
+
+    /// (What another clone has taken stays with it.)
+    fn reopen(&mut self) -> Result<Vec<Lease>, StoreError> {
+        if is_broken(DurableFault::HealRaisesEpoch) {
+            return self.acquire();
+        }
+        let epoch = self.held()?.epoch;
+        Ok(vec![Lease {
+            partition: PARTITION,
+            epoch,
+        }])
+    }
+
     fn release(&mut self) -> Result<(), StoreError> {
         self.held()?.watermark = None;
         self.epoch = None;

@@ -86,7 +86,7 @@ impl Writer {
             // These are not set aside: the suspect's delivery comes back, or the writer takes the
             // charge back later.
             Plan::Begin(..) | Plan::TakeBack(_) => return None,
-            Plan::Arm(..) | Plan::One | Plan::Settle(_) => {
+            Plan::Arm(..) | Plan::One | Plan::Settle(_) | Plan::SettleAgain(_) => {
                 return outcomes.next_unmade().map(NotMade::from);
             }
         };
@@ -117,7 +117,8 @@ impl Writer {
             Plan::Many(many) => self.many_done(*many, reply, outcomes),
             Plan::Begin(id, crashes) => self.trial_begun(id, crashes, outcomes.next(), reply),
             Plan::TakeBack(delivery) => self.taken_back(delivery, outcomes, clocks),
-            Plan::Settle(ended) => self.settled(ended, outcomes, clocks),
+            Plan::Settle(ended) => self.settled(ended, false, outcomes, clocks),
+            Plan::SettleAgain(ended) => self.settled(ended, true, outcomes, clocks),
         }
     }
 
@@ -297,7 +298,8 @@ impl Writer {
                 Ok(())
             }
             Err(error) => {
-                teller.tell(Err(self.core.shared.fail(error.clone())));
+                self.note_failure(&error);
+                teller.tell(Err(DurableError::Store(error.clone())));
                 Err(error)
             }
         }

@@ -155,6 +155,27 @@ impl Aside {
         self.wait = AGAIN_MIN;
     }
 
+    /// What handlers have said was in a commit whose outcome is not known. It comes first when the
+    /// store is back.
+    pub(super) fn keep(&mut self, kept: Vec<HeldUp>) {
+        for waiting in kept.into_iter().rev() {
+            Self::count(&mut self.tokens, &waiting);
+            self.waiting.push_front(waiting);
+        }
+    }
+
+    /// The next turn tries all of them.
+    pub(super) fn try_soon(&mut self) {
+        self.again_at = Duration::ZERO;
+    }
+
+    /// The epoch has changed: what was in the commit whose outcome is not known is refused now.
+    pub(super) fn are_refused(&mut self) {
+        for waiting in &mut self.waiting {
+            waiting.planned.plan.is_refused();
+        }
+    }
+
     /// The turn has ended: those that were tried are the first ones again.
     pub(super) fn end_turn(&mut self) {
         for waiting in self.tried.drain(..).rev() {

@@ -189,7 +189,11 @@ impl Core {
     /// Takes back what was noted of suspects that have left the window, before they are read again.
     pub(super) fn take_back_notes(&mut self) -> Result<(), StoreError> {
         let writes = self.window.suspects.taken_back(false);
-        for outcome in self.commit(writes)? {
+        let outcomes = self.commit(writes.clone());
+        if outcomes.is_err() {
+            writes.iter().for_each(|write| self.take_back_later(write));
+        }
+        for outcome in outcomes? {
             if let Outcome::Blocked(write) = outcome {
                 self.take_back_later(&write);
             }
@@ -199,7 +203,9 @@ impl Core {
 
     /// Somebody's transaction holds a row up whose charge is taken back: the next turn tries again.
     pub(super) fn take_back_later(&mut self, write: &Write) {
-        if let Write::Begin { of, crashes } = write {
+        if let Write::Begin { of, crashes } = write
+            && !is_broken(DurableFault::HealKeepsCharges)
+        {
             let suspects = &mut self.window.suspects;
             suspects.take_back_later(of.clone(), *crashes);
         }
@@ -215,6 +221,30 @@ impl Core {
         }
         for owned in &mut self.owned {
             owned.loaded = owned.loaded.min(last);
+        }
+    }
+
+    /// TurnFail: nothing that was loaded is trusted any more. The window lets go of all rows that
+    /// are not being handled, and nothing is claimed.
+    pub(super) fn forget_loaded(&mut self) {
+        if !is_broken(DurableFault::HealKeepsLoaded) {
+            for owned in &mut self.owned {
+                owned.loaded = Position::MIN;
+            }
+        }
+        if !is_broken(DurableFault::HealKeepsClaim) {
+            self.claimed = StoreTime::MIN;
+            self.shared.unclaim();
+        }
+        self.window.forget();
+    }
+
+    /// A row of a process's own store may lie where it is not looked for.
+    pub(super) fn load_all_again(&mut self) {
+        if self.shared.rights.is_none() {
+            for owned in &mut self.owned {
+                owned.loaded = Position::MIN;
+            }
         }
     }
 

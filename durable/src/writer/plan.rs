@@ -33,6 +33,8 @@ pub(super) enum Plan {
     /// (Boxed: it is large, and a commit has few of them.)
     Many(Box<Many>),
     Settle(Ended),
+    /// The same once more: it was in a commit whose outcome is not known.
+    SettleAgain(Ended),
     /// A suspect begins alone, with these crashes.
     Begin(DurableId, u32),
     /// What was noted of a suspect is taken back. It comes back, if it is named here.
@@ -120,7 +122,35 @@ impl Changes {
 impl Plan {
     /// Whether a handler has said something, which has to be stored.
     pub(super) const fn is_settlement(&self) -> bool {
-        matches!(self, Self::Settle(_))
+        matches!(self, Self::Settle(_) | Self::SettleAgain(_))
+    }
+
+    /// Whether its change is made once more if the commit fails.
+    pub(super) const fn is_kept(&self) -> bool {
+        self.is_settlement() || matches!(self, Self::TakeBack(_))
+    }
+
+    /// How many changes of the commit are its own.
+    pub(super) fn writes(&self) -> usize {
+        match self {
+            Self::Many(many) => many.writes(),
+            _ => 1,
+        }
+    }
+
+    /// The commit has failed: whether this was stored is not known.
+    pub(super) fn again(self) -> Self {
+        match self {
+            Self::Settle(ended) => Self::SettleAgain(ended),
+            other => other,
+        }
+    }
+
+    /// That it finds nothing says that it came too late.
+    pub(super) fn is_refused(&mut self) {
+        if let Self::SettleAgain(ended) = self {
+            *self = Self::Settle(std::mem::replace(ended, Ended::Back));
+        }
     }
 
     /// The plan of changes that wait, in a fleet. A timer may be due later when it is armed at
@@ -161,6 +191,14 @@ impl Many {
             moved: Vec::new(),
             gone: 0,
         }))
+    }
+
+    fn writes(&self) -> usize {
+        match self {
+            Self::Arm(many) => many.rows.len(),
+            Self::Cancel(many) => many.left,
+            Self::Kind(_) => 1,
+        }
     }
 
     fn without_rows(&mut self) {

@@ -53,16 +53,22 @@ impl Writer {
             plans,
             elapsed,
         } = changes;
+        let kept = self.kept_writes(&plans, &writes);
         let outcomes = match self.commit_in_pace(writes) {
             Ok(outcomes) => outcomes,
             Err(error) => {
-                self.refuse_all(plans, taken.looks, &error);
+                self.note_failure(&error);
+                self.refuse_all(plans, kept, taken.looks, &error);
                 return Err(error);
             }
         };
         self.follow(plans, outcomes, backs, elapsed, clocks);
-        for look in taken.looks {
-            self.look(look)?;
+        let mut looks = taken.looks.into_iter();
+        while let Some(look) = looks.next() {
+            if let Err(error) = self.look(look) {
+                looks.for_each(|look| look.refuse(&DurableError::Store(error.clone())));
+                return Err(error);
+            }
         }
         self.look_large()
     }
@@ -131,15 +137,56 @@ impl Writer {
         }
     }
 
-    /// The commit has failed: tells all callers that wait for it.
-    fn refuse_all(&self, plans: Vec<Planned>, looks: Vec<Look>, error: &StoreError) {
-        let told = self.core.shared.fail(error.clone());
-        for Planned { plan, reply, .. } in plans {
-            match plan {
-                Plan::Arm(id, _) if is_broken(DurableFault::ToldBeforeCommit) => reply.id(id),
-                _ => reply.refuse(&told),
+    /// The changes of a commit that are made once more if it fails: what handlers have said, and
+    /// what suspects were not called for.
+    fn kept_writes(&self, plans: &[Planned], writes: &[Write]) -> Vec<Write> {
+        let mut kept = Vec::new();
+        if self.core.store.can_reopen() {
+            let mut at = 0;
+            for Planned { plan, .. } in plans {
+                if plan.is_kept() {
+                    kept.push(writes[at].clone());
+                }
+                at += plan.writes();
             }
         }
+        kept
+    }
+
+    /// The commit has failed: tells all callers that wait for it. What was kept of it comes first
+    /// when the store is back.
+    fn refuse_all(
+        &mut self,
+        plans: Vec<Planned>,
+        kept: Vec<Write>,
+        looks: Vec<Look>,
+        error: &StoreError,
+    ) {
+        let told = match is_broken(DurableFault::HealToldUnstored) {
+            true => DurableError::Unavailable {
+                since: self.core.shared.now(),
+                why: error.clone(),
+            },
+            false => DurableError::Store(error.clone()),
+        };
+        let (mut kept, mut answers) = (kept.into_iter(), Vec::new());
+        for planned in plans {
+            let write = planned.plan.is_kept().then(|| kept.next()).flatten();
+            match (planned.plan, write) {
+                (Plan::Arm(id, _), _) if is_broken(DurableFault::ToldBeforeCommit) => {
+                    planned.reply.id(id);
+                }
+                (Plan::TakeBack(_), Some(write)) => self.core.take_back_later(&write),
+                (plan, Some(write)) if !is_broken(DurableFault::HealForgetsAnswers) => {
+                    let plan = plan.again();
+                    let planned = Planned { plan, ..planned };
+                    let writes = vec![write];
+                    answers.push(HeldUp { writes, planned });
+                }
+                _ => planned.reply.refuse(&told),
+            }
+        }
+        self.core.aside.keep(answers);
         for look in looks {
             look.refuse(&told);
         }

@@ -145,18 +145,28 @@ impl Writer {
         }
     }
 
-    /// What a handler has said is stored, or is refused.
-    pub(super) fn settled(&mut self, ended: Ended, outcomes: &mut Outcomes, clocks: ClockReading) {
+    /// What a handler has said is stored, or is refused. `again`: it may have been stored before,
+    /// by a commit whose outcome is not known.
+    pub(super) fn settled(
+        &mut self,
+        ended: Ended,
+        again: bool,
+        outcomes: &mut Outcomes,
+        clocks: ClockReading,
+    ) {
         let Some(Outcome::Settled(is_settled, row)) = outcomes.next() else {
             return;
         };
-        let stays = row.is_some();
+        let stays = row.is_some() || again && !is_settled;
         if !is_broken(DurableFault::RetryNotPlaced) {
             self.place(row, outcomes, clocks);
         }
         if !is_settled {
-            self.core.shared.counts.stale.add(1);
+            self.core.load_all_again();
             self.ownership.look_at_all_soon();
+        }
+        if !is_settled && !again {
+            self.core.shared.counts.stale.add(1);
             return;
         }
         let counts = &self.core.shared.counts;

@@ -69,7 +69,18 @@ impl Writer {
             of: delivery.settled(),
             crashes: 1,
         };
-        let outcomes = self.core.commit(group.iter().map(note).collect())?;
+        let notes: Vec<Write> = group.iter().map(note).collect();
+        let outcomes = match self.core.commit(notes) {
+            Ok(outcomes) => outcomes,
+            Err(error) => {
+                // (Whether they are noted is not known, and none of them is called.)
+                for delivery in &group {
+                    let (of, crashes) = (delivery.settled(), delivery.row.crashes);
+                    self.core.take_back_later(&Write::Begin { of, crashes });
+                }
+                return Err(error);
+            }
+        };
         for (delivery, outcome) in group.into_iter().zip(outcomes) {
             let id = delivery.row.id;
             match outcome {

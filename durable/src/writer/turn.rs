@@ -8,13 +8,13 @@
 use super::alone::Alone;
 use super::aside::Aside;
 use super::core::{Core, LOOK_EVERY, Owned};
+use super::down::Down;
 use super::fleet::Fleet;
 use super::large::LargeCalls;
 use super::ownership::Ownership;
 use super::pace::Pace;
 use super::stall::StallWatch;
 use super::window::{Bounds, ClockReading, Window};
-use crate::handler::caught::caught;
 use crate::handler::error::DurableError;
 use crate::queue::fired::Fired;
 use crate::queue::lanes::RequestQueue;
@@ -30,7 +30,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use wheelwork::ServiceHandle;
 use wheelwork::TimerId;
-use wheelwork::run_as_task;
 
 /// Rows of the first load, which is small because the size of the rows is not known yet.
 const SLICE_ROWS_FIRST: usize = 64;
@@ -79,6 +78,8 @@ pub(crate) struct Writer {
     /// On a manual clock: the timer of the next turn.
     pub(super) next_turn: Option<TimerId>,
     pub(super) stop: Option<Teller<()>>,
+    /// The store is away, or was.
+    pub(super) down: Down,
     /// At this time a stop ends the writer, even if changes still wait.
     stop_until: Option<Duration>,
     /// (The last field, so that it is dropped last: by then all callers that waited have their
@@ -142,6 +143,7 @@ impl Writer {
             has_upkeep: true,
             next_turn: None,
             stop: None,
+            down: Down::default(),
             stop_until: None,
             watch,
         };
@@ -168,43 +170,20 @@ impl Writer {
         }
         let timer = self.watch.as_ref().and_then(|watch| watch.begin(began));
         // A store may be a user's.
-        let result = catch_unwind(AssertUnwindSafe(|| self.try_turn()));
+        let is_away = self.down.now.is_some();
+        let result = match is_away {
+            true => Ok(Ok(self.away())),
+            false => catch_unwind(AssertUnwindSafe(|| self.try_turn())),
+        };
         self.core.shared.counts.end_turn();
         if let (Some(watch), Some(timer)) = (&self.watch, timer) {
             watch.end(timer);
         }
-        let error = match result {
-            Ok(Ok(after)) => return after,
-            Ok(Err(error)) => error,
-            Err(panic) => StoreError::Io(panic_text(&*panic).into()),
-        };
-        self.fail(error);
-        After::End
-    }
-
-    /// The store has failed: tells all callers that wait, and nothing fires any more.
-    fn fail(&mut self, error: StoreError) {
-        let error = self.core.shared.fail(error);
-        self.core.window.service().cancel_all();
-        for request in self.requests.drain() {
-            request.refuse(&error);
-        }
-        for waiting in self.core.aside.take_all() {
-            waiting.planned.reply.refuse(&error);
-        }
-        self.large.refuse(&error);
-        if let Some(stop) = self.stop.take() {
-            stop.tell(Err(error));
-        }
-        let Some(failure) = self.core.shared.failure() else {
-            return;
-        };
-        #[cfg(feature = "tracing")]
-        crate::queue::events::store_failed(failure);
-        if let Some(hook) = &self.core.shared.hooks.store_failed {
-            // (As a task: if the hook stops the timers, the stop does not wait for the writer,
-            // which would wait for itself.)
-            run_as_task(|| caught(|| hook(failure)));
+        match result {
+            Ok(Ok(after)) => after,
+            Ok(Err(error)) => self.fail(error, true),
+            // (What the turn has left undone is not known.)
+            Err(panic) => self.fail(StoreError::Io(panic_text(&*panic).into()), false),
         }
     }
 
@@ -221,7 +200,10 @@ impl Writer {
         let mut is_loaded = self.ownership.load_claimed(&mut self.core, clocks)?;
         // TurnTake. (If a step before this one fails, the requests are still in the queue, and
         // `fail` answers them.)
-        let (taken, room) = self.take_requests();
+        let (mut taken, room) = self.take_requests();
+        self.down.told.append(&mut taken.told);
+        taken.told = std::mem::take(&mut self.down.told);
+        taken.controls.append(&mut self.down.controls);
         if taken.count() > 0 {
             self.core.look_every = LOOK_EVERY;
         }
@@ -240,7 +222,11 @@ impl Writer {
             self.begin_trials(clocks, now)?;
         }
         if let Some(stop) = self.stop_now() {
-            self.core.store.release()?;
+            if let Err(error) = self.core.store.release() {
+                self.down.was_tried_by_stop = true;
+                stop.tell(Err(DurableError::Store(error.clone())));
+                return Err(error);
+            }
             stop.tell(Ok(()));
             return Ok(After::End);
         }
@@ -270,6 +256,14 @@ impl Writer {
             return None;
         }
         self.stop.take()
+    }
+
+    /// The store works again: all that followed from what was read before begins anew.
+    pub(super) fn begin_anew(&mut self) {
+        self.core.slice_rows = SLICE_ROWS_FIRST.min(self.core.window.bounds().slice.rows);
+        self.core.look_every = LOOK_EVERY;
+        self.core.has_rows = true;
+        (self.measured, self.has_upkeep) = (None, true);
     }
 
     /// Arms all timers of the window anew if the system's clock was set.

@@ -216,6 +216,13 @@ impl Window {
         }
     }
 
+    /// The same, and forgets which rows were to be read again or given back: all are read again.
+    pub(super) fn forget(&mut self) {
+        self.empty();
+        self.leaving.clear();
+        self.suspects.read_again(None);
+    }
+
     /// Lets go of the rows of these partitions that are not being handled.
     pub(super) fn empty_partitions(&mut self, partitions: &[Partition]) {
         let partitions: BTreeSet<Partition> = partitions.iter().copied().collect();

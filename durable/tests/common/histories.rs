@@ -257,7 +257,8 @@ impl History {
                 }
                 Ok(())
             }
-            94..98 => self.reopen(false),
+            94..96 => self.reopen(false),
+            96..98 => self.open_again(),
             _ => self.reopen(true),
         }
     }
@@ -504,6 +505,19 @@ impl History {
             common_letters(side, letters)
         })?;
         Ok(())
+    }
+
+    /// The store is opened again in its process: all goes on.
+    fn open_again(&mut self) -> Result<(), String> {
+        self.both("open again", |side| {
+            let open = side.open();
+            if !open.store.can_reopen() {
+                return;
+            }
+            let leases = open.store.reopen().unwrap();
+            assert_eq!(leases[0].epoch, open.epoch, "the epoch goes on");
+        })
+        .map(drop)
     }
 
     fn reopen(&mut self, cleanly: bool) -> Result<(), String> {

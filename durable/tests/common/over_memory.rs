@@ -15,6 +15,15 @@ pub trait OverMemory: Send + 'static {
         self.memory().acquire()
     }
 
+    /// Whether the store can be opened again. No, unless a test says so.
+    fn can_reopen(&self) -> bool {
+        false
+    }
+
+    fn reopen(&mut self) -> Result<Vec<Lease>, StoreError> {
+        self.memory().reopen()
+    }
+
     fn release(&mut self) -> Result<(), StoreError> {
         self.memory().release()
     }
@@ -72,6 +81,14 @@ pub struct Over<T>(pub T);
 impl<T: OverMemory> Store for Over<T> {
     fn acquire(&mut self) -> Result<Vec<Lease>, StoreError> {
         self.0.acquire()
+    }
+
+    fn can_reopen(&self) -> bool {
+        self.0.can_reopen()
+    }
+
+    fn reopen(&mut self) -> Result<Vec<Lease>, StoreError> {
+        self.0.reopen()
     }
 
     fn release(&mut self) -> Result<(), StoreError> {

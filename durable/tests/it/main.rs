@@ -13,6 +13,7 @@ mod crashes;
 mod durable_model;
 mod fair;
 mod golden;
+mod heal;
 mod held_up;
 #[path = "../common/histories.rs"]
 mod histories;

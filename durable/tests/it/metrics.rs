@@ -40,9 +40,11 @@ fn expected(stats: &DurableStats) -> BTreeMap<String, f64> {
         ("stale", stats.stale),
         ("commits", stats.commits),
         ("writes", stats.writes),
+        ("outages", stats.outages),
     ];
     let counters = counters.map(|(name, count)| (format!("{name}_total"), count as f64));
     let gauges = [
+        ("down", u64::from(stats.down)),
         ("rows", stats.rows),
         ("dead", stats.dead),
         ("disk_bytes", stats.disk_bytes.unwrap_or(0)),

@@ -3,6 +3,8 @@
 //! - A history of some 1,000 writes is cut off at an access to the disk: by a crash that drops or
 //!   tears what was not synced, by a full disk, by an error. Opened again, the store has what was
 //!   acknowledged, and of the call that failed all or nothing.
+//! - So it is if the same process opens the store again. Its epoch goes on, so nothing is a
+//!   suspect.
 //! - Damage is reported. It is never a wrong row, never a panic, and hides no row.
 //!
 //! Each test takes a sample of the places. With `WHEELWORK_EVERY_FAULT=1` it takes every access,
@@ -14,7 +16,7 @@ use std::collections::BTreeMap;
 use std::io::{Error, ErrorKind};
 use std::sync::{Arc, Mutex, Once};
 use std::{env, fmt, panic};
-use wheelwork_durable::contract::{Position, Store, Target, Write};
+use wheelwork_durable::contract::{Lease, Position, Store, Target, Write};
 use wheelwork_durable::{DeadLetter, DurableId, Redb, Row, StoreError, StoreTime};
 
 /// Calls of a history.
@@ -50,6 +52,8 @@ pub struct Disk {
     ops: Vec<Op>,
     pub accesses: u64,
     fails_at: u64,
+    /// How many accesses fail from then on, if the disk works again at all.
+    fails: u64,
     trouble: Trouble,
     pub has_failed: bool,
     rng: fastrand::Rng,
@@ -63,6 +67,7 @@ impl Disk {
             ops: Vec::new(),
             accesses: 0,
             fails_at,
+            fails: 1,
             trouble,
             has_failed: false,
             rng: fastrand::Rng::with_seed(fails_at),
@@ -81,7 +86,8 @@ impl Disk {
             return Err(Error::from_raw_os_error(5));
         }
         self.accesses += 1;
-        if self.accesses - 1 != self.fails_at {
+        let at = self.accesses - 1;
+        if at < self.fails_at || at - self.fails_at >= self.fails {
             return Ok(());
         }
         self.has_failed = true;
@@ -306,6 +312,188 @@ fn a_store_without_its_first_page_is_not_made_anew() {
     // Nor is a file of zeros that is larger than any that was not finished.
     let disk = Disk::sound(vec![0; (1 << 20) + 1]);
     assert!(matches!(open(&disk, true), Err(StoreError::Foreign(_))));
+}
+
+/// Opens a store again, on a disk that may go on failing for a while.
+fn come_back(store: &mut Redb, fails: u64, place: &str) -> Lease {
+    for _ in 0..=fails {
+        match store.reopen() {
+            Ok(leases) => return leases[0],
+            Err(StoreError::Io(_)) => {}
+            Err(error) => panic!("{place}: {error}"),
+        }
+    }
+    panic!("{place}: it does not come back");
+}
+
+/// Runs a history on a disk some of whose accesses fail, one after the other. The same process
+/// opens the store again, and goes on. Returns the accesses, and whether the epoch went on.
+fn run_on(seed: u64, trouble: Trouble, fails_at: u64, fails: u64) -> (u64, bool) {
+    let place = format!("seed {seed}, {trouble:?}, {fails} accesses from {fails_at} on");
+    let disk = Disk::new(Vec::new(), trouble, fails_at);
+    disk.lock().unwrap().fails = fails;
+    let backends = disk.clone();
+    let builder = Redb::builder().cache_bytes(1 << 17).sweep_at(10, 40);
+    let Ok(mut store) = builder.open_backends(move || Backend(backends.clone())) else {
+        // (It fails while the file is made: `a_file_that_was_not_finished_is_made_anew`.)
+        return (disk.lock().unwrap().accesses, false);
+    };
+    assert!(store.can_reopen());
+    let mut history = History::new(seed);
+    let mut goes_on = false;
+    for number in 0..CALLS {
+        let call = match number {
+            0 => Call::Acquire,
+            _ => history.next_call(&mut store),
+        };
+        let mut gate = history.gate.clone();
+        let before = (history.model.clone(), history.gate.clone());
+        let answer = history.expect(&call);
+        let error = match make(&mut store, &call, &mut gate) {
+            Ok(got) => {
+                assert_eq!(got, answer, "{place}");
+                continue;
+            }
+            Err(error) => error,
+        };
+        assert!(matches!(error, StoreError::Io(_)), "{place}: {error}");
+        let lease = come_back(&mut store, fails, &place);
+        if matches!(call, Call::Acquire) {
+            history.model.epoch = lease.epoch;
+            continue;
+        }
+        assert_eq!(
+            lease.epoch, history.model.epoch,
+            "{place}: the epoch goes on"
+        );
+        goes_on = true;
+        let found = contents(&mut store).unwrap();
+        let all = StoreTime::MAX;
+        let is_in =
+            |model: &Model| (model.load(Position::MIN, all, usize::MAX), model.dead()) == found;
+        if let Call::HandOut(upto) = call {
+            // (Whether the watermark was stored is not to be seen. The writer stores it again.)
+            store.hand_out(upto).unwrap();
+        }
+        if !is_in(&history.model) {
+            (history.model, history.gate) = before;
+            assert!(is_in(&history.model), "{place}: {found:#?} is none of both");
+        }
+    }
+    drop(store);
+    // Then the computer crashes.
+    let (image, accesses) = {
+        let disk = disk.lock().unwrap();
+        (disk.synced.clone(), disk.accesses)
+    };
+    let mut store =
+        open(&Disk::sound(image), true).unwrap_or_else(|error| panic!("{place}: {error}"));
+    assert!(
+        store.acquire().unwrap()[0].epoch > history.model.epoch,
+        "{place}"
+    );
+    let found = contents(&mut store).unwrap();
+    assert_eq!(found, expected(&history.model), "{place}");
+    (accesses, goes_on)
+}
+
+/// At every access, or a sample of them: the disk fails, works again, and the store goes on.
+fn comes_back_at_many_places(trouble: Trouble, seed: u64) {
+    quiet();
+    let (accesses, _) = run_on(seed, trouble, u64::MAX, 1);
+    assert!(accesses > 500, "{accesses} are not all");
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let places: Vec<u64> = match is_thorough() {
+        true => (0..accesses).collect(),
+        false => (0..SAMPLE).map(|_| rng.u64(0..accesses)).collect(),
+    };
+    let mut came_back = 0;
+    for (number, &fails_at) in places.iter().enumerate() {
+        let fails = [1, 1, 2, 5][number % 4];
+        came_back += usize::from(run_on(seed, trouble, fails_at, fails).1);
+    }
+    assert!(
+        came_back > places.len() / 2,
+        "it has come back {came_back} times"
+    );
+}
+
+#[test]
+fn a_store_comes_back_when_the_disk_has_room_again() {
+    comes_back_at_many_places(Trouble::Full, 7);
+}
+
+#[test]
+fn a_store_comes_back_after_an_error_of_the_disk() {
+    comes_back_at_many_places(Trouble::Failing, 8);
+}
+
+/// Nobody goes on with a file that lacks what was acknowledged.
+#[test]
+fn a_store_does_not_come_back_to_an_older_copy_or_to_another_store() {
+    quiet();
+    // What lies at the path. (The store goes on with what it has open.)
+    let there = Arc::new(Mutex::new(Disk::sound(Vec::new())));
+    let path = there.clone();
+    let builder = Redb::builder();
+    let mut store = builder
+        .open_backends(move || Backend(path.lock().unwrap().clone()))
+        .unwrap();
+    let image = || there.lock().unwrap().lock().unwrap().live.clone();
+    let put = |image: Vec<u8>| *there.lock().unwrap() = Disk::sound(image);
+    let before_the_lease = image();
+    let epoch = store.acquire().unwrap()[0].epoch;
+    let row = |store: &mut Redb, due| {
+        let id = store.new_id(None, time(due));
+        Row::new(id, time(due), "kind".into(), [][..].into())
+    };
+    let first = row(&mut store, 5);
+    store
+        .commit(vec![Write::Arm(first.clone())], &mut HandedOut::default())
+        .unwrap();
+    store.hand_out(time(3)).unwrap();
+    let before_the_watermark = image();
+    store.hand_out(time(10)).unwrap();
+    let good = image();
+    // Another store, of the same epoch.
+    let other_disk = Disk::sound(Vec::new());
+    let mut other = open(&other_disk, true).unwrap();
+    assert_eq!(other.acquire().unwrap()[0].epoch, epoch);
+    other.hand_out(time(10)).unwrap();
+    drop(other);
+    let other = other_disk.lock().unwrap().live.clone();
+    for wrong in [before_the_lease, before_the_watermark, other] {
+        put(wrong);
+        let error = store.reopen().unwrap_err().to_string();
+        assert!(error.contains("older copy"), "{error}");
+        assert!(store.get(&Target::Id(first.id)).is_err());
+    }
+    put(good);
+    assert_eq!(store.reopen().unwrap()[0].epoch, epoch);
+    assert_eq!(
+        store.get(&Target::Id(first.id)).unwrap(),
+        Some(first.clone())
+    );
+    // Another process has had the file meanwhile: this is a new life.
+    let taken = Disk::sound(image());
+    let mut taker = open(&taken, true).unwrap();
+    assert_eq!(taker.acquire().unwrap()[0].epoch, epoch + 1);
+    let second = row(&mut taker, 6);
+    taker
+        .commit(vec![Write::Arm(second.clone())], &mut HandedOut::default())
+        .unwrap();
+    drop(taker);
+    put(taken.lock().unwrap().live.clone());
+    assert_eq!(store.reopen().unwrap()[0].epoch, epoch + 2);
+    let (found, _) = contents(&mut store).unwrap();
+    assert_eq!(
+        found
+            .iter()
+            .map(|row| (row.id, row.suspect))
+            .collect::<Vec<_>>(),
+        [(first.id, true), (second.id, false),]
+    );
+    assert!(row(&mut store, 7).id.number() > second.id.number());
 }
 
 fn at_many_places(trouble: Trouble, seed: u64) {

@@ -165,9 +165,13 @@ enum Break {
     HeldWithAttempts,
     /// A row that is moved keeps the mark.
     ReleasedWithMark,
+    /// A store that is opened again begins an epoch.
+    ReopenRaisesEpoch,
+    /// It forgets its watermark.
+    ReopenForgets,
 }
 
-const BREAKS: [Break; 21] = [
+const BREAKS: [Break; 23] = [
     Break::LoadSkipsEqualDeadlines,
     Break::LoadIgnoresLimit,
     Break::BytesIgnored,
@@ -189,6 +193,8 @@ const BREAKS: [Break; 21] = [
     Break::HeldWithoutMark,
     Break::HeldWithAttempts,
     Break::ReleasedWithMark,
+    Break::ReopenRaisesEpoch,
+    Break::ReopenForgets,
 ];
 
 /// Where a broken store lies.
@@ -274,6 +280,24 @@ impl OverMemory for Broken {
         let leases = self.inner.acquire()?;
         self.epoch = leases[0].epoch;
         Ok(leases)
+    }
+
+    fn can_reopen(&self) -> bool {
+        true
+    }
+
+    fn reopen(&mut self) -> Result<Vec<Lease>, StoreError> {
+        if self.is(Break::ReopenRaisesEpoch) {
+            return self.acquire();
+        }
+        if self.is(Break::ReopenForgets) {
+            self.inner.release()?;
+            return self.acquire().map(|mut leases| {
+                leases[0].epoch -= 1;
+                leases
+            });
+        }
+        self.inner.reopen()
     }
 
     fn release(&mut self) -> Result<(), StoreError> {

@@ -23,7 +23,7 @@ use std::ops::{Bound, Range};
 type PlacedRow = (DurableId, RowPlace);
 
 /// Numbers that are kept for the next rows in one write of the state.
-const NUMBERS_AHEAD: u64 = 1 << 20;
+pub(super) const NUMBERS_AHEAD: u64 = 1 << 20;
 
 /// Bytes of this memory that are kept. A commit of larger rows gives the rest back.
 const SCRATCH_BYTES: usize = 16 << 20;

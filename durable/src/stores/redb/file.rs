@@ -18,7 +18,7 @@ use std::io::{self, ErrorKind};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// How often the path is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -78,6 +78,21 @@ impl OpenPath {
         })
     }
 
+    /// Which file this is.
+    pub(super) fn id(&self) -> io::Result<FileId> {
+        let metadata = self.file.metadata()?;
+        Ok(FileId {
+            inode: inode(&metadata),
+            // (The number of a file that is gone may be given again.)
+            made: metadata.created().ok(),
+        })
+    }
+
+    /// The path, from the root.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The length of the file, in bytes.
     pub(super) fn bytes(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
@@ -111,16 +126,27 @@ impl OpenPath {
     }
 }
 
-#[cfg(unix)]
+/// Which file it is: a copy is another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FileId {
+    inode: (u64, u64),
+    made: Option<SystemTime>,
+}
+
 fn is_same(one: &Metadata, other: &Metadata) -> bool {
+    inode(one) == inode(other)
+}
+
+#[cfg(unix)]
+fn inode(metadata: &Metadata) -> (u64, u64) {
     use std::os::unix::fs::MetadataExt;
-    (one.dev(), one.ino()) == (other.dev(), other.ino())
+    (metadata.dev(), metadata.ino())
 }
 
 /// std does not say which file it is.
 #[cfg(not(unix))]
-fn is_same(_: &Metadata, _: &Metadata) -> bool {
-    true
+fn inode(_: &Metadata) -> (u64, u64) {
+    (0, 0)
 }
 
 /// redb's backend, whose first read comes from the disk, and which has a reserve of room.

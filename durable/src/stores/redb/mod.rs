@@ -11,6 +11,7 @@ mod number_map;
 mod open;
 mod overlay;
 mod recent;
+mod reopen;
 mod room;
 mod steps;
 mod sweep;
@@ -24,20 +25,22 @@ use crate::store::row::{DeadLetter, DurableId, Partition, Position, Row, StoreTi
 use crate::store::write::{Outcome, SliceLimit, Target, Write};
 use codec::{Names, StoreState};
 use commit::{RowChanges, Scratch};
+use disk::DROPS_PAGES;
 use error::{io_error, one_line, store_error};
-use file::{OpenPath, StoreFile};
+use file::{FileId, OpenPath, StoreFile};
 use load::Loading;
 use overlay::Overlay;
 use recent::RecentIndex;
 use redb::{
     Database, Error, ReadableDatabase, ReadableTable, ReadableTableMetadata, StorageBackend,
 };
+use reopen::Known;
 use room::{Room, Tries};
 use std::fmt;
 use std::io;
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 use sweep::{Sweep, SweepLimits, Sweeper};
@@ -53,13 +56,14 @@ const PAYLOAD_MAX: usize = 1 << 30;
 
 /// A store in one file, for one process at a time.
 ///
-/// Everything is on disk when a call has returned (`fdatasync`). The first call that fails ends the
-/// store: all later calls give its error. Open it anew then, which repairs what a crash has left.
-/// What an open reads comes from the disk: on Linux the system forgets first what it has cached of
-/// the file, since that may have failed to reach the disk.
+/// Everything is on disk when a call has returned (`fdatasync`). After the first call that fails
+/// all later calls give its error, until the file is opened again. Timers that run do that by
+/// themselves ([`heals`](crate::DurableBuilder::heals)). What an open reads comes from the disk: on
+/// Linux the system forgets first what it has cached of the file, since that may have failed to
+/// reach the disk.
 ///
-/// If the file is removed or renamed, or another one takes its place, the store ends within a
-/// second ([`StoreError::Io`]), on unixes.
+/// If the file is removed or renamed, or another one takes its place, the store fails within a
+/// second ([`StoreError::Io`]), on unixes. It comes back when the same file is there again.
 ///
 /// A row is found by its deadline and its number alone, so memory does not grow with the rows:
 /// redb's cache (32 MiB unless [set](RedbBuilder::cache_bytes)), and some 30 to 60 bytes for each
@@ -88,7 +92,16 @@ pub struct Redb {
     file: Option<OpenFile>,
     /// Why it cannot go on.
     broken: Option<StoreError>,
+    /// Opens the file anew. `None`: it cannot be.
+    again: Option<OpenAgain>,
+    /// What the file is known to have, since the lease was taken.
+    known: Option<Known>,
+    /// Which file it is.
+    id: Option<FileId>,
 }
+
+/// Opens a file again.
+type OpenAgain = Box<dyn Fn() -> Result<Redb, StoreError> + Send + Sync>;
 
 /// All of a store but its end.
 struct OpenFile {
@@ -114,7 +127,7 @@ struct OpenFile {
 ///
 /// # Example
 /// See [`Redb::builder`].
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct RedbBuilder {
     cache_bytes: usize,
     check: bool,
@@ -194,8 +207,13 @@ impl RedbBuilder {
         let path = path.as_ref();
         let what: Arc<str> = one_line(path).into();
         open::look(&what, path, self.must_exist)?;
-        let store = self.start_file(&what, path)?;
+        let mut store = self.start_file(&what, path)?;
         open::sync_name(path).map_err(|error| io_error(&what, error))?;
+        store.id = store.opened.as_ref().and_then(|opened| opened.id().ok());
+        store.again = store
+            .opened
+            .as_ref()
+            .map(|opened| self.opens_again(what, opened.path().to_owned()));
         Ok(store)
     }
 
@@ -223,6 +241,33 @@ impl RedbBuilder {
         let room = Room::new(Box::new(hold), self.cache_bytes);
         let backend = StoreFile::other(backend, Some(room), !self.must_exist);
         self.start("a backend".into(), backend)
+    }
+
+    /// Opens the store in other storage, and does so again when the store is to come back.
+    ///
+    /// # Errors
+    /// As [`Redb::open`].
+    #[doc(hidden)]
+    pub fn open_backends<B: StorageBackend>(
+        mut self,
+        backend: impl Fn() -> B + Send + Sync + 'static,
+    ) -> Result<Redb, StoreError> {
+        let first = StoreFile::other(backend(), None, !self.must_exist);
+        let mut store = self.start("a backend".into(), first)?;
+        self.must_exist = true;
+        store.again = Some(Box::new(move || {
+            self.start("a backend".into(), StoreFile::other(backend(), None, false))
+        }));
+        Ok(store)
+    }
+
+    /// What opens this file again. It makes none: that there is none is an error.
+    fn opens_again(mut self, what: Arc<str>, path: PathBuf) -> OpenAgain {
+        self.must_exist = true;
+        Box::new(move || {
+            open::look(&what, &path, true)?;
+            self.start_file(&what, &path)
+        })
     }
 
     fn start_file(&self, what: &Arc<str>, path: &Path) -> Result<Redb, StoreError> {
@@ -275,6 +320,9 @@ impl RedbBuilder {
             opened: None,
             file: Some(file),
             broken: None,
+            again: None,
+            known: None,
+            id: None,
         })
     }
 }
@@ -366,7 +414,66 @@ impl Redb {
             Ok(result) => result.map_err(|error| store_error(&self.what, error)),
             Err(panic) => Err(error::panicked(&self.what, &*panic)),
         };
-        result.inspect_err(|error| self.broken = Some(error.clone()))
+        match &result {
+            // (Before the lease is taken nothing is known.)
+            Ok(_) if self.known.is_some() => self.known = Some(Known::of(&file.state, file.next)),
+            Ok(_) => {}
+            Err(error) => self.broken = Some(error.clone()),
+        }
+        result
+    }
+
+    /// Closes the file, and opens it again.
+    fn open_again(&mut self) -> Result<Vec<Lease>, StoreError> {
+        let Some(again) = &self.again else {
+            let why = io::Error::other("this cannot be opened again");
+            return Err(io_error(&self.what, why));
+        };
+        if let (Some(known), Some(file)) = (&mut self.known, &self.file) {
+            known.next = known.next.max(file.next);
+        }
+        close(self.file.take());
+        self.opened = None;
+        let opened = again().and_then(|store| self.with_all_known(store));
+        let mut store = opened.inspect_err(|error| self.broken = Some(error.clone()))?;
+        (self.file, self.opened) = (store.file.take(), store.opened.take());
+        self.broken = None;
+        let (Some(known), Some(file)) = (self.known, &mut self.file) else {
+            return self.acquire();
+        };
+        file.next = file.next.max(known.next);
+        if file.state.epoch > known.epoch {
+            return self.acquire();
+        }
+        // (So a disk that takes no writes is noticed now.)
+        self.with(OpenFile::put_state)?;
+        Ok(Self::lease(known.epoch))
+    }
+
+    /// The store, if it is the same file, and has all that this process has stored.
+    fn with_all_known(&self, store: Self) -> Result<Self, StoreError> {
+        let id = store.opened.as_ref().and_then(|opened| opened.id().ok());
+        if id != self.id {
+            let why = "another file is there, or a copy of the one that was open: it may lack what \
+                       was acknowledged, so it is used only by a program that starts";
+            return Err(io_error(&self.what, io::Error::other(why)));
+        }
+        let state = store.file.as_ref().map(|file| &file.state);
+        match (&self.known, state) {
+            (Some(known), Some(state)) if !known.is_in(state) => {
+                let why = "this is another store, or an older copy of the one that was open: what \
+                           was acknowledged is not in it";
+                Err(io_error(&self.what, io::Error::other(why)))
+            }
+            _ => Ok(store),
+        }
+    }
+
+    fn lease(epoch: u64) -> Vec<Lease> {
+        vec![Lease {
+            partition: 0,
+            epoch,
+        }]
     }
 }
 
@@ -464,17 +571,30 @@ impl OpenFile {
 #[doc(hidden)]
 impl Store for Redb {
     fn acquire(&mut self) -> Result<Vec<Lease>, StoreError> {
-        self.with(|file| {
+        let epoch = self.with(|file| {
             file.state.begin_epoch();
             file.put_state()?;
-            Ok(vec![Lease {
-                partition: 0,
-                epoch: file.state.epoch,
-            }])
-        })
+            Ok(file.state.epoch)
+        })?;
+        let file = self.file.as_ref();
+        self.known = file.map(|file| Known::of(&file.state, file.next));
+        Ok(Self::lease(epoch))
+    }
+
+    /// (Where the system keeps what it has cached of a file, a file that is opened again may look
+    /// sound and not be on the disk.)
+    fn can_reopen(&self) -> bool {
+        self.again.is_some() && (DROPS_PAGES || self.id.is_none())
+    }
+
+    fn reopen(&mut self) -> Result<Vec<Lease>, StoreError> {
+        self.open_again()
     }
 
     fn release(&mut self) -> Result<(), StoreError> {
+        if let Some(known) = &mut self.known {
+            known.release();
+        }
         self.with(|file| {
             file.state.claimed_upto = None;
             file.put_state()
@@ -582,10 +702,13 @@ impl Store for Redb {
 
 impl Drop for Redb {
     fn drop(&mut self) {
-        let file = self.file.take();
-        // On damage redb may panic here too.
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(file)));
+        close(self.file.take());
     }
+}
+
+/// Closes a file. On damage redb may panic here too.
+fn close(file: Option<OpenFile>) {
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(file)));
 }
 
 impl fmt::Debug for Redb {

@@ -4,7 +4,7 @@ use super::answers::Pending;
 use super::ledger::{State, token};
 use super::world::Shared;
 use wheelwork_durable::contract::Target;
-use wheelwork_durable::{DeadLetter, DurableClient, Row, When};
+use wheelwork_durable::{DeadLetter, DurableClient, DurableError, Row, When};
 
 /// A timer that is about to be armed.
 struct NewTimer {
@@ -211,7 +211,14 @@ impl Shared {
         let mut world = self.lock();
         let is_done = match answer {
             Ok(is_done) => is_done,
-            Err(error) => return world.check_error(node, "cancel", &error),
+            Err(error) => {
+                let is_untouched = matches!(error, DurableError::Unavailable { .. });
+                if is_untouched && world.nested == nested && world.is_true(first, target, true) {
+                    let what = format!("{target:?}: {error}, and it is done");
+                    world.ledger.wrong(what);
+                }
+                return world.check_error(node, "cancel", &error);
+            }
         };
         if !world.is_true(first, target, is_done) {
             world

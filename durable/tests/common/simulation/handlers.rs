@@ -71,6 +71,10 @@ impl Shared {
         let mut world = self.lock();
         if !world.nodes[node].is_dead {
             let now = world.shows(node);
+            if world.nodes[node].is_down {
+                let what = format!("{} begins while the store is away", delivery.id());
+                world.ledger.wrong(what);
+            }
             world.ledger.began(node, delivery, now);
         }
     }

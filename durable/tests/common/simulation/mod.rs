@@ -336,8 +336,17 @@ impl Simulation {
                 world.trouble(Duration::ZERO);
             }
         } else if let Some(timers) = self.timers.last().and_then(Option::as_ref) {
-            world.ledger.at_rest();
-            world.ledger.compare(&timers.stats());
+            let is_down = world.nodes.last().is_some_and(|node| node.is_down);
+            let health = timers.health();
+            world.ledger.demand(health.is_ready() != is_down, || {
+                format!("the store is away: {is_down}, and {health:?}")
+            });
+            if is_down {
+                world.trouble(Duration::ZERO);
+            } else {
+                world.ledger.at_rest();
+                world.ledger.compare(&timers.stats());
+            }
         }
         let now = world.now();
         let recovers = match world.scene {

@@ -146,6 +146,8 @@ impl Simulation {
             "node {node} comes: window {ahead:?}, {rows} rows, {bytes} bytes; {slice:?}"
         ));
         let clock = world.nodes[node].clock.clone();
+        let heals = world.heal.u8(..4) > 0;
+        world.nodes[node].heals = heals;
         drop(world);
         let executor = self.shared.clone();
         let mut builder = Durable::builder(self.store(node))
@@ -153,6 +155,7 @@ impl Simulation {
             .spawner(move |future| executor.spawn(node, future))
             .window(WindowLimits::new().ahead(ahead).rows(rows).bytes(bytes))
             .slices(slice)
+            .heals(heals)
             .retry_policy(retry);
         for kind in kinds {
             let shared = self.shared.clone();
@@ -243,7 +246,10 @@ impl Simulation {
             self.shared.lock().nodes[node].plan = None;
         }
         let stopped = self.shared.run(node, || timers.stop());
-        let has_failed = self.shared.lock().nodes[node].has_failed;
+        let has_failed = {
+            let node = &self.shared.lock().nodes[node];
+            node.has_failed || node.is_down
+        };
         if stopped.is_err() != has_failed {
             self.wrong(format_args!("stop: {stopped:?}"));
         }

@@ -2,7 +2,7 @@
 
 use super::ledger::{FOR_EVER, Made};
 use super::time::NodeTime;
-use super::trouble::{Call, Fate};
+use super::trouble::{Call, Fate, Reopening};
 use super::world::Shared;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -80,8 +80,13 @@ impl FaultyStore {
                 Err(io_error())
             }
             Fate::After { dies } => {
+                let told = self.world.lock().ledger.told();
                 make(self)?;
-                self.world.lock().fail(self.node, dies);
+                let mut world = self.world.lock();
+                if call == Call::Commit {
+                    world.ledger.is_untold(told);
+                }
+                world.fail(self.node, dies);
                 Err(io_error())
             }
             Fate::Slow {
@@ -185,6 +190,32 @@ impl Store for FaultyStore {
         })
     }
 
+    fn can_reopen(&self) -> bool {
+        self.sharing.is_none() && self.inner.can_reopen()
+    }
+
+    fn reopen(&mut self) -> Result<Vec<Lease>, StoreError> {
+        let how = self.world.lock().reopening(self.node);
+        let leases = match how {
+            Reopening::Refused => return Err(io_error()),
+            Reopening::GoesOn => self.inner.reopen()?,
+            Reopening::NewLife => {
+                self.inner.reopen()?;
+                let leases = self.inner.acquire()?;
+                self.leased(&leases, &[]);
+                leases
+            }
+        };
+        let mut world = self.world.lock();
+        let known = world.ledger.leases.of_node(self.node);
+        let is_right = leases == known;
+        world.ledger.demand(is_right, || {
+            format!("the store is opened again with {leases:?}, and had {known:?}")
+        });
+        world.come_back(self.node);
+        Ok(leases)
+    }
+
     fn release(&mut self) -> Result<(), StoreError> {
         self.call(Call::Release, |store| {
             store.inner.release()?;
@@ -246,6 +277,7 @@ impl Store for FaultyStore {
         if self.sharing.is_some() {
             return self.inner.clock(node);
         }
+        self.world.lock().nodes[self.node].has_begun = true;
         self.call(Call::Clock, |store| store.inner.clock(node))
     }
 

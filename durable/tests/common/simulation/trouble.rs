@@ -22,6 +22,16 @@ pub enum Call {
     Look,
 }
 
+/// How a store is opened again that has failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reopening {
+    Refused,
+    /// Nobody has had it meanwhile.
+    GoesOn,
+    /// Another process has had it.
+    NewLife,
+}
+
 /// How a call of a store ends.
 #[derive(Clone, Copy, Debug)]
 pub enum Fate {
@@ -88,7 +98,7 @@ impl World {
     pub fn fate(&mut self, call: Call, number: usize) -> Fate {
         let (depth, is_fleet) = (self.depth(), self.scene.is_fleet());
         let node = &mut self.nodes[number];
-        if node.has_failed {
+        if node.has_failed || node.is_down {
             return Fate::Refused;
         }
         node.calls += 1;
@@ -117,6 +127,23 @@ impl World {
         node.plan = None;
         self.note(format_args!("{call:?} of node {number} is fated: {fate:?}"));
         fate
+    }
+
+    /// How the store of a process is opened again.
+    pub fn reopening(&mut self, number: usize) -> Reopening {
+        let (chance, life) = (self.heal.u8(..4), self.heal.u8(..5));
+        let node = &self.nodes[number];
+        let how = match () {
+            () if node.has_failed => Reopening::Refused,
+            () if !self.has_trouble => Reopening::GoesOn,
+            () if chance == 0 => Reopening::Refused,
+            () if life == 0 => Reopening::NewLife,
+            () => Reopening::GoesOn,
+        };
+        self.note(format_args!(
+            "the store of node {number} is opened again: {how:?}"
+        ));
+        how
     }
 
     /// Plans trouble for one of the next calls of a node's store.

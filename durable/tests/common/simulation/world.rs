@@ -33,6 +33,14 @@ pub struct NodeState {
     /// A call of its store has failed, or it is dead.
     pub has_failed: bool,
     pub is_stopping: bool,
+    /// A store that has failed is opened again.
+    pub heals: bool,
+    /// Its writer takes turns: a store that fails before cannot come back.
+    pub has_begun: bool,
+    /// Its store is away, and may come back.
+    pub is_down: bool,
+    /// How often its store has failed and might come back.
+    pub outages: u32,
     /// It stands still until then.
     pub paused: Option<SystemTime>,
     /// Its code runs, further down the stack.
@@ -58,6 +66,10 @@ impl NodeState {
             is_dead: false,
             has_failed: false,
             is_stopping: false,
+            heals: false,
+            has_begun: false,
+            is_down: false,
+            outages: 0,
             paused: None,
             is_running: false,
             is_driven: false,
@@ -94,6 +106,8 @@ pub struct World {
     /// and most seeds have neither.
     pub rare: Rng,
     pub has_rare: bool,
+    /// The chances of outages that do not end a process: with them the others stay as they are.
+    pub heal: Rng,
     /// How much faster a process's system clock is than time passes, in millionths.
     pub slew_ppm: i32,
     /// The executor of futures is busy: what it gets waits.
@@ -125,6 +139,7 @@ impl World {
             users: Users::new(seed, is_fleet),
             has_rare: !is_fleet && rare.u8(..4) == 0,
             rare,
+            heal: Rng::with_seed(seed.rotate_left(32) ^ 0x4ea1),
             slew_ppm: 0,
             is_executor_busy: false,
             nested: 0,
@@ -208,10 +223,22 @@ impl World {
     pub fn fail(&mut self, node: usize, dies: bool) {
         let is_fleet = self.scene.is_fleet();
         let state = &mut self.nodes[node];
-        state.has_failed = true;
-        state.is_dead |= dies || is_fleet;
+        if state.heals && state.has_begun && !dies && !is_fleet {
+            (state.is_down, state.outages) = (true, state.outages + 1);
+            self.ledger.outages += 1;
+        } else {
+            state.has_failed = true;
+            state.is_dead |= dies || is_fleet;
+        }
         self.trouble(Duration::ZERO);
         self.note(format_args!("node {node} has lost its store"));
+    }
+
+    /// The store of a process is back.
+    pub fn come_back(&mut self, node: usize) {
+        self.nodes[node].is_down = false;
+        self.trouble(Duration::ZERO);
+        self.note(format_args!("node {node} has its store again"));
     }
 
     /// A node dies of a handler.
@@ -289,7 +316,10 @@ impl World {
     pub fn check_error(&mut self, node: usize, call: &str, error: &DurableError) {
         let state = &self.nodes[node];
         let is_right = match error {
-            DurableError::Store(_) => state.has_failed,
+            DurableError::Store(_) => state.has_failed || state.outages > 0,
+            DurableError::Unavailable { .. } => {
+                state.heals && (state.has_failed || state.outages > 0)
+            }
             DurableError::Stopped => state.is_stopping || self.scene.is_fleet() && state.has_failed,
             _ => false,
         };
@@ -301,7 +331,8 @@ impl World {
     /// A timer was not armed, says this error. (In a fleet it may have been stored by a node that
     /// has failed since.)
     pub fn check_refused(&mut self, token: u64, error: &DurableError) {
-        let is_refused = matches!(error, DurableError::Stopped) && !self.scene.is_fleet();
+        let is_stopped = matches!(error, DurableError::Stopped) && !self.scene.is_fleet();
+        let is_refused = is_stopped || matches!(error, DurableError::Unavailable { .. });
         let mut timers = self.ledger.timers.values();
         if is_refused && timers.any(|timer| timer.token == token) {
             let what = format!("{token} is refused, and stored");

@@ -13,7 +13,7 @@ use rows::{
 };
 use settlements::{
     acks, acks_recurring, begins, buries, buries_recurring, commits_in_order, dead_letters,
-    releases, retries, stale_settlements, suspects, suspects_stay,
+    releases, reopens, retries, stale_settlements, suspects, suspects_stay,
 };
 use std::collections::BTreeSet;
 use wheelwork_durable::contract::{
@@ -223,7 +223,7 @@ fn bury(of: Settled, next: Option<(StoreTime, DurableId)>) -> Write {
 /// A demand, and how it is tested on an empty store.
 pub type Demand = (&'static str, fn(&dyn Place));
 
-pub const DEMANDS: [Demand; 34] = [
+pub const DEMANDS: [Demand; 35] = [
     ("rows come back as they were put in", rows_come_back),
     ("rows survive a crash", rows_survive),
     ("load returns rows in order, in slices", slices),
@@ -267,6 +267,7 @@ pub const DEMANDS: [Demand; 34] = [
     ("a row is held until it is moved", holds),
     ("a held row is held again, or buried", holds_again),
     ("a dead letter says why it is one", causes),
+    ("a store that is opened again goes on", reopens),
 ];
 
 /// Holds stores to all demands, each in a new place.

@@ -426,6 +426,40 @@ pub fn begins(place: &dyn Place) {
     assert_eq!(open.get_key("key").map(|row| row.id), Some(second.id));
 }
 
+/// The store is opened again in its process: nobody has had it meanwhile.
+pub fn reopens(place: &dyn Place) {
+    let mut open = Opened::new(place);
+    if !open.store.can_reopen() {
+        return;
+    }
+    let rows = open.arm_at([10, 20, 30]);
+    open.hand_out(&[&rows[0], &rows[1]]);
+    open.store.hand_out(at(25)).unwrap();
+    let epoch = open.epoch;
+    let leases = open.store.reopen().unwrap();
+    let leases: Vec<_> = leases
+        .iter()
+        .map(|lease| (lease.partition, lease.epoch))
+        .collect();
+    assert_eq!(leases, [(0, epoch)], "the epoch goes on");
+    assert_eq!(open.all(), rows, "all is there, and nothing is suspect");
+    open.ack(&rows[0], None);
+    let id = open.store.new_id(None, at(40));
+    assert!(
+        rows.iter().all(|row| row.id.number() < id.number()),
+        "an id is new"
+    );
+    open.store.reopen().unwrap();
+    assert_eq!(open.all(), rows[1..]);
+    let mut open = open.crash(place);
+    let suspect = with(&rows[1], |row| row.suspect = true);
+    assert_eq!(
+        open.all(),
+        [suspect, rows[2].clone()],
+        "the watermark was 25"
+    );
+}
+
 pub fn releases(place: &dyn Place) {
     let mut open = Opened::new(place);
     let rows = open.arm_at([10, 20, 30]);

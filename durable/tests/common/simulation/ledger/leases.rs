@@ -133,6 +133,7 @@ impl Ledger {
         of.claimed = of.claimed.max(upto);
         if !self.scene.is_fleet() {
             of.claimed = None;
+            self.leases.uptos.clear();
         }
         self.leases.taken += 1;
         let is_over = former.over.contains_key(&former.epoch)
@@ -143,7 +144,7 @@ impl Ledger {
         });
         self.count_deaths(number, &former);
         if !self.scene.is_fleet() {
-            self.begin_life(&former);
+            self.begin_life(&former, former.owner != Some(node));
         }
     }
 
@@ -161,12 +162,15 @@ impl Ledger {
 
     /// A process has the store. What the one before may have handed out, if it has not ended well,
     /// is suspect.
-    fn begin_life(&mut self, former: &LeaseRecord) {
+    fn begin_life(&mut self, former: &LeaseRecord, is_new: bool) {
         let timers = self.timers.values_mut();
         for timer in timers.filter(|timer| timer.state == State::Stored) {
             timer.row.suspect |= Some(timer.row.due) <= former.claimed;
         }
-        self.tally = Tally::default();
+        self.lost_is_refused();
+        if is_new {
+            self.tally = Tally::default();
+        }
         self.let_go.clear();
     }
 

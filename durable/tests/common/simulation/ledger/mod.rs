@@ -75,14 +75,16 @@ pub struct Setup {
 }
 
 /// What the stats of a process have to say, of this life.
-#[derive(Default, Debug)]
-struct Tally {
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Tally {
     armed: u64,
     cancelled: u64,
     moved: u64,
     done: u64,
     failed: u64,
     died: u64,
+    /// Settlements of another epoch.
+    stale: u64,
 }
 
 pub struct Ledger {
@@ -108,6 +110,11 @@ pub struct Ledger {
     stale: u64,
     /// Changes that users' transactions have held up.
     held_up: u64,
+    /// What handlers said in commits whose answers were lost, and that was not stored once more
+    /// yet.
+    lost: Tally,
+    /// How often a store has failed that might come back.
+    pub outages: u64,
 }
 
 /// What a seed came to.
@@ -152,6 +159,8 @@ impl Ledger {
             repeated: 0,
             stale: 0,
             held_up: 0,
+            lost: Tally::default(),
+            outages: 0,
         }
     }
 
@@ -252,6 +261,7 @@ impl Ledger {
             ("stale", self.stale),
             ("leases", self.leases.taken),
             ("held up", self.held_up),
+            ("outages", self.outages),
         ]);
         counts.extend(more.iter().copied());
         counts.retain(|_, count| *count > 0);
@@ -260,6 +270,31 @@ impl Ledger {
             true => Ok(Report { counts, story }),
             false => Err(story),
         }
+    }
+
+    /// What callers were told so far.
+    pub fn told(&self) -> Tally {
+        self.tally
+    }
+
+    /// A commit is made, and its callers are not told. (What handlers have said is stored once
+    /// more, and told then.)
+    pub fn is_untold(&mut self, told: Tally) {
+        let Self { tally, lost, .. } = self;
+        (tally.armed, tally.cancelled) = (told.armed, told.cancelled);
+        tally.moved = told.moved;
+        lost.done += tally.done - told.done;
+        lost.failed += tally.failed - told.failed;
+        lost.died += tally.died - told.died;
+    }
+
+    /// Another process has had the store: what was said in a commit whose answer was lost is
+    /// refused.
+    pub fn lost_is_refused(&mut self) {
+        let lost = std::mem::take(&mut self.lost);
+        self.tally.done -= lost.done;
+        self.tally.failed -= lost.failed;
+        self.tally.died -= lost.died;
     }
 
     /// The stats of a process have what has happened in this life.
@@ -272,7 +307,7 @@ impl Ledger {
             (tally.done, stats.done),
             (tally.failed, stats.failed),
             (tally.died, stats.died),
-            (0, stats.stale),
+            (tally.stale, stats.stale),
         ]
         .iter()
         .all(|(own, stats)| own == stats);

@@ -1,6 +1,6 @@
 //! Writes: what the store makes of each change, held against what it has and what handlers said.
 
-use super::{Ledger, Said, State, Timer, token};
+use super::{Ledger, Said, State, Tally, Timer, token};
 use std::time::SystemTime;
 use wheelwork_durable::contract::{Outcome, Settled, TrialBegun, Write};
 use wheelwork_durable::{Cause, DurableId, Row};
@@ -274,6 +274,9 @@ impl Ledger {
                 of.id, of.epoch
             )
         });
+        if is_current {
+            self.lost = Tally::default();
+        }
         let timer = self.timers.get_mut(&of.id)?;
         let is_there = timer.state == State::Stored && timer.row.due == of.due;
         let own = |start: &&super::Start| start.epoch == of.epoch && start.node == node;
@@ -287,7 +290,10 @@ impl Ledger {
             self.stale += 1;
             self.note(format_args!("  {token} of node {node}: stale"));
             // (A process has its lease as long as it lives.)
-            let may_be = self.scene.is_fleet() && !(is_current && is_there);
+            // (What was said may be stored already, by a commit whose answer was lost.)
+            let was_lost = self.scene.is_fleet() || self.outages > 0;
+            let may_be = was_lost && !(is_current && is_there);
+            self.tally.stale += u64::from(!is_current);
             self.demand(may_be, || {
                 format!("the store refuses what became of {token}")
             });

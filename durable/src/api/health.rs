@@ -1,0 +1,26 @@
+//! Health: whether durable timers work, for a readiness probe.
+
+use super::client::DurableClient;
+use crate::queue::outage::Health;
+
+impl DurableClient {
+    /// Whether the store works; if not, since when and why, and when it is opened again. It asks
+    /// nobody, and waits for nothing.
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork_durable::{Durable, Memory};
+    ///
+    /// let timers = Durable::builder(Memory::new()).start()?;
+    /// let health = timers.health();
+    /// match &health.outage {
+    ///     None => assert!(health.is_ready()),
+    ///     Some(outage) => println!("since {:?}: {}", outage.since, outage.why),
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn health(&self) -> Health {
+        self.shared.health()
+    }
+}
