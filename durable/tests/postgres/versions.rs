@@ -249,9 +249,13 @@ fn twenty_nodes_migrate_at_once() {
     let mut got: Vec<_> = (0..3).map(|_| next(&handled).0).collect();
     got.sort();
     assert_eq!(got, ["handed out 0", "handed out 1", "handed out 2"]);
-    let versions = "SELECT count(*) FROM {s}.node WHERE version = 5 AND program <> ''";
+    // (A node whose lease has run out on a busy machine has come back under another name.)
+    let versions = "SELECT count(*) FILTER (WHERE version = 5 AND program <> ''),
+            count(*) FILTER (WHERE version <> 5)
+        FROM {s}.node WHERE name <> 'dies'";
     let versions = schema.client().query_one(&schema.sql(versions), &[]);
-    assert_eq!(versions.unwrap().get::<_, i64>(0), 20);
+    let [of_this, others]: [i64; 2] = versions.map(|row| [row.get(0), row.get(1)]).unwrap();
+    assert!(of_this >= 20 && others == 0, "{of_this}, {others}");
     for node in &nodes {
         node.stop().unwrap();
     }
