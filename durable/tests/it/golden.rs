@@ -14,7 +14,7 @@
 
 use crate::durable_model::{Call, Folder, HandedOut, History, contents, make, row, time};
 use crate::redb_faults::{Backend, Disk, Trouble, open, quiet};
-use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
+use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableHandle};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -496,6 +496,30 @@ fn a_step_changes_no_row_and_leaves_the_floor() {
         assert_eq!(meta(&after, "step"), Some(vec![4]));
         let program = meta(&after, "step_by").unwrap();
         assert!(program.starts_with(b"wheelwork-durable 0."), "{program:?}");
+    }
+}
+
+/// A table has its type of key for ever. So none is there before something is written to it.
+#[test]
+fn a_file_has_the_tables_that_are_written_and_no_others() {
+    let images = names().into_iter().map(|name| image(&name));
+    for before in images.chain([Vec::new()]) {
+        let disk = Disk::sound(before);
+        drop(open(&disk, true).unwrap());
+        let database = database(&disk);
+        let read = database.begin_read().unwrap();
+        let tables = read.list_tables().unwrap();
+        let tables: BTreeSet<_> = tables.map(|table| table.name().to_string()).collect();
+        let written = [
+            "by_due",
+            "dead",
+            "keys",
+            "meta",
+            "moved",
+            "recent",
+            "tombstones",
+        ];
+        assert_eq!(tables, written.map(String::from).into());
     }
 }
 

@@ -5,9 +5,18 @@
 //! has to know to work with it. A step raises the step alone. The floor rises when something is
 //! written that a program of an earlier format could not read. So after a step a file can be opened
 //! by the program before, until a new feature is used.
+//!
+//! Two rules follow.
+//!
+//! - **A step derives nothing from rows.** A program of the floor may write after it, and a step is
+//!   not made twice. An index, a count or a table that a step has filled from rows would be wrong
+//!   then, and nothing would show it. A step that does so raises the floor in its transaction.
+//! - **A step makes no table that nobody writes.** redb keeps the type of a table's key from then
+//!   on. The first write makes the table ([`WriteTransaction::open_table`]), and a reader takes a
+//!   table that is missing for an empty one.
 
 use super::codec;
-use super::tables::{DONE, FLOOR, IDENTITY, KINDS, META, STEP, STEP_BY, damaged};
+use super::tables::{FLOOR, IDENTITY, META, STEP, STEP_BY, damaged};
 use redb::{Database, Error, ReadTransaction, ReadableTable, Table, WriteTransaction};
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -50,10 +59,8 @@ const STEPS: [Step; 1] = [Step {
 
 const _: () = assert!(STEPS[STEPS.len() - 1].to == FORMAT);
 
-/// Room for what timers leave behind and for what is set for kinds, and a name for the store.
+/// A name for the store.
 fn step_4(transaction: &WriteTransaction) -> Result<(), Error> {
-    transaction.open_table(DONE)?;
-    transaction.open_table(KINDS)?;
     let identity = [random(), random()].map(u64::to_le_bytes);
     let mut meta = transaction.open_table(META)?;
     meta.insert(IDENTITY, &*codec::encode_part(identity.as_flattened()))?;

@@ -19,12 +19,6 @@ pub(super) const MOVED: TableDefinition<'_, u64, &[u8; 20]> = TableDefinition::n
 pub(super) const KEYS: TableDefinition<'_, &[u8], u128> = TableDefinition::new("keys");
 /// Dead letters by id.
 pub(super) const DEAD: TableDefinition<'_, u128, &[u8]> = TableDefinition::new("dead");
-/// Timers that have ended, by when they did: six bytes of the time, and the id. Nothing is written
-/// to it yet.
-pub(super) const DONE: TableDefinition<'_, &[u8; 22], &[u8]> = TableDefinition::new("done");
-/// What is set for kinds: `=` and the kind, or `*` and the beginning of keys. Nothing is written to
-/// it yet.
-pub(super) const KINDS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("kinds");
 /// The numbers of the format, who wrote them, and the state.
 pub(super) const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
 
