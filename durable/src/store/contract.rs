@@ -410,7 +410,8 @@ pub enum StoreError {
     InUse(StoreCause),
     /// It is no store of timers.
     Foreign(StoreCause),
-    /// It was written by another version of this library: the version of its format.
+    /// It was written by another version of this library: the version of its format. (Or of the
+    /// format of redb, which keeps the file; then the text says so.)
     Version(StoreCause, u64),
     /// It was written by an earlier version of this library, and this program may not, or could
     /// not, take it further: the number that it has.

@@ -523,6 +523,36 @@ fn a_file_has_the_tables_that_are_written_and_no_others() {
     }
 }
 
+/// redb's files have a format of their own. The byte of its number is the first of each of the two
+/// slots of its header, of which the last commit has written one.
+#[test]
+fn another_format_of_redb_is_no_damage() {
+    const SLOTS: [usize; 2] = [64, 192];
+    for name in names() {
+        let before = image(&name);
+        assert_eq!(SLOTS.map(|slot| before[slot]), [3, 3], "{name}");
+        for (slot, format) in SLOTS
+            .into_iter()
+            .flat_map(|slot| [(slot, 2), (slot, 4), (slot, 5)])
+        {
+            let folder = Folder::new("redb_format");
+            let mut image = before.clone();
+            image[slot] = format;
+            fs::write(folder.file(), &image).unwrap();
+            let error = Redb::open(folder.file()).unwrap_err();
+            assert!(
+                matches!(error, StoreError::Version(_, version) if version == u64::from(format)),
+                "{name}, {slot}: {error:?}"
+            );
+            let error = error.to_string();
+            let told = format!(" (a file of redb's format {format}): its format has version ");
+            assert!(error.contains(&told) && !error.contains('\n'), "{error}");
+            let after = fs::read(folder.file()).unwrap();
+            assert!(after == image, "{name}, {slot}: it was changed");
+        }
+    }
+}
+
 #[test]
 fn a_store_keeps_its_identity() {
     let mut known = BTreeSet::new();

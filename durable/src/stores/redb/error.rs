@@ -29,10 +29,11 @@ pub(super) fn store_error(what: &str, error: Error) -> StoreError {
         Error::DatabaseAlreadyOpen | Error::LockProtocolMismatch => {
             StoreError::InUse(StoreCause::new(what, error))
         }
-        Error::UpgradeRequired(version) => {
-            StoreError::Version(StoreCause::new(what, error), version.into())
-        }
-        Error::Corrupted(ref why) => flaw(&why.clone(), error),
+        Error::UpgradeRequired(version) => version_of_redb(what, version.into(), error),
+        Error::Corrupted(ref why) => match later_format(why) {
+            Some(version) => version_of_redb(what, version, error),
+            None => flaw(&why.clone(), error),
+        },
         Error::TableTypeMismatch { .. }
         | Error::TypeDefinitionChanged { .. }
         | Error::TableIsMultimap(_)
@@ -49,6 +50,19 @@ pub(super) fn store_error(what: &str, error: Error) -> StoreError {
         Error::Io(error) => io_error(what, error),
         other => StoreError::Io(StoreCause::new(format!("{what}: {other}"), other)),
     }
+}
+
+/// redb's files have a format of their own, and this redb does not read this one.
+fn version_of_redb(what: &str, version: u64, error: Error) -> StoreError {
+    let line = format!("{what} (a file of redb's format {version})");
+    StoreError::Version(StoreCause::new(line, error), version)
+}
+
+/// The format of a file from a later redb. redb calls such a file damaged, and a damaged file is
+/// one that people replace. So its words are taken apart: there is nothing else that tells it.
+fn later_format(why: &str) -> Option<u64> {
+    let formats = why.strip_prefix("Expected file format version <= ")?;
+    formats.rsplit_once(", found ")?.1.parse().ok()
 }
 
 /// A damaged store, in one line.
