@@ -284,8 +284,9 @@ pub(crate) struct RowMore {
     /// The mark of a row that is held. Without a deadline that is, it means nothing.
     pub(crate) held: Option<Held>,
     pub(crate) expires: Option<StoreTime>,
-    /// In milliseconds, and not 0.
+    /// In milliseconds, as [`RowMore::is_limit`] has it.
     pub(crate) limit_ms: Option<u64>,
+    /// As [`RowMore::is_trace`] has it.
     pub(crate) trace: Option<Arc<str>>,
 }
 
@@ -312,6 +313,21 @@ pub enum HeldWhy {
     Unhandled,
     /// Its kind was paused.
     Paused,
+}
+
+/// The longest trace, in bytes. That of W3C's version 00 has 55, and later ones may have more.
+const TRACE_MAX: usize = 128;
+
+impl RowMore {
+    /// Whether a row may have this time limit, in milliseconds. Each store can keep it.
+    pub(crate) const fn is_limit(millis: u64) -> bool {
+        0 < millis && millis <= StoreTime::MAX.0
+    }
+
+    /// Whether a row may have this trace. Each store, and each header, can keep it.
+    pub(crate) fn is_trace(trace: &str) -> bool {
+        (1..=TRACE_MAX).contains(&trace.len()) && trace.bytes().all(|byte| byte.is_ascii_graphic())
+    }
 }
 
 impl Row {
@@ -363,11 +379,11 @@ impl Row {
         self.more.as_ref()?.limit_ms.map(Duration::from_millis)
     }
 
-    /// Sets how long one attempt may take: rounded up to a millisecond, and one at least.
+    /// Sets how long one attempt may take: rounded up to a millisecond, one at least, and at most
+    /// as many as [`StoreTime::MAX`] has.
     #[doc(hidden)]
     pub fn set_time_limit(&mut self, limit: Option<Duration>) {
-        let millis = |limit: Duration| limit.as_nanos().div_ceil(1_000_000).max(1);
-        let millis = limit.map(|limit| u64::try_from(millis(limit)).unwrap_or(u64::MAX));
+        let millis = limit.map(|limit| StoreTime::MIN.after(limit).0.max(1));
         self.set_more(|more| more.limit_ms = millis);
     }
 
@@ -377,9 +393,11 @@ impl Row {
         self.more.as_ref()?.trace.as_deref()
     }
 
-    /// Sets the trace in which it was armed.
+    /// Sets the trace in which it was armed. A text that is none (not 1 to 128 ASCII characters
+    /// without spaces) is left out: it is no reason to refuse a timer.
     #[doc(hidden)]
     pub fn set_traceparent(&mut self, trace: Option<Arc<str>>) {
+        let trace = trace.filter(|trace| RowMore::is_trace(trace));
         self.set_more(|more| more.trace = trace);
     }
 

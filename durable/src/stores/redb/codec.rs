@@ -71,8 +71,9 @@ pub(crate) struct RowView<'a> {
     pub(crate) due: StoreTime,
     /// The epoch in which the row was last written.
     pub(crate) epoch: u64,
-    pub(crate) attempts: u32,
-    pub(crate) crashes: u32,
+    /// A later program may count further than a [`Row`] does.
+    pub(crate) attempts: u64,
+    pub(crate) crashes: u64,
     /// It was suspect when it was written last. An earlier epoch may make it so as well.
     pub(crate) suspect: bool,
     pub(crate) kind: &'a str,
@@ -159,13 +160,12 @@ impl<'a> MoreView<'a> {
             more.expires = Some(time(rest)?);
         }
         if flags & LIMIT != 0 {
-            more.limit_ms = Some(number(rest)?);
-            if more.limit_ms == Some(0) {
-                return Err("it has none of what it has");
-            }
+            more.limit_ms = Some(number(rest)?).filter(|&millis| RowMore::is_limit(millis));
+            more.limit_ms.ok_or("its time limit is none")?;
         }
         if flags & TRACE != 0 {
-            more.trace = Some(text(rest)?);
+            more.trace = Some(text(rest)?).filter(|trace| RowMore::is_trace(trace));
+            more.trace.ok_or("its trace is none")?;
         }
         more.some().ok_or("it has none of what it has")
     }
@@ -193,8 +193,8 @@ impl<'a> RowView<'a> {
             first_due: row.id.first_due(),
             due: row.due,
             epoch,
-            attempts: row.attempts,
-            crashes: row.crashes,
+            attempts: row.attempts.into(),
+            crashes: row.crashes.into(),
             suspect: row.suspect,
             kind: &row.kind,
             key: row.key.as_deref(),
@@ -237,8 +237,8 @@ impl<'a> RowView<'a> {
         let id = DurableId::new(0, self.first_due, number);
         let mut row = Row::new(id, self.due, names.share(self.kind), self.payload.into());
         row.key = self.key.map(Into::into);
-        row.attempts = self.attempts;
-        row.crashes = self.crashes;
+        let [attempts, crashes] = [self.attempts, self.crashes].map(saturated);
+        (row.attempts, row.crashes) = (attempts, crashes);
         row.suspect = self.suspect;
         row.calendar = self.calendar.map(Into::into);
         row.superseded = self.superseded;
@@ -247,6 +247,11 @@ impl<'a> RowView<'a> {
         }
         row
     }
+}
+
+/// A count as a [`Row`] has it.
+fn saturated(count: u64) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 /// Kinds that rows share, so that loading a row allocates its payload alone.
@@ -494,7 +499,13 @@ pub(crate) fn round_trip(table: &str, under: u128, body: &[u8]) -> bool {
             let mut out = Vec::new();
             encode_row(&mut out, number, &row);
             let owned = row.row(number, &mut names);
-            assert_eq!(RowView::of(&owned, row.epoch), row);
+            let [attempts, crashes] = [row.attempts, row.crashes].map(|n| saturated(n).into());
+            let known = RowView {
+                attempts,
+                crashes,
+                ..row
+            };
+            assert_eq!(RowView::of(&owned, row.epoch), known);
             out
         }),
         "dead" => decode_dead(under, &value, &mut names).map(|letter| encode_dead(&letter)),
@@ -569,10 +580,10 @@ fn put_row(out: &mut Vec<u8>, row: &RowView<'_>) {
     }
     put_number(out, row.epoch);
     if row.attempts > 0 {
-        put_number(out, row.attempts.into());
+        put_number(out, row.attempts);
     }
     if row.crashes > 0 {
-        put_number(out, row.crashes.into());
+        put_number(out, row.crashes);
     }
     if let Some(more) = &row.more {
         more.put(out);
@@ -599,10 +610,9 @@ fn row(mut rest: &[u8]) -> Result<RowView<'_>, Flaw> {
         if flags & flag == 0 {
             return Ok(0);
         }
-        match u32::try_from(number(&mut rest)?) {
-            Ok(0) => Err("it has none of what it has"),
-            Ok(count) => Ok(count),
-            Err(_) => Err("it has too many attempts"),
+        match number(&mut rest)? {
+            0 => Err("it has none of what it has"),
+            count => Ok(count),
         }
     };
     let (attempts, crashes) = (count(ATTEMPTS)?, count(CRASHES)?);

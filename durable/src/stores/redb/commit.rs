@@ -47,7 +47,7 @@ const LARGE_BYTES: usize = 2_048;
 /// A row was settled, and is due again. `counts`: attempts and crashes.
 fn put_due(view: &mut RowView<'_>, due: StoreTime, counts: (u32, u32)) {
     view.set_due(due);
-    (view.attempts, view.crashes) = counts;
+    (view.attempts, view.crashes) = (counts.0.into(), counts.1.into());
     view.suspect = false;
 }
 
@@ -373,7 +373,7 @@ impl<'a> RowChanges<'a> {
             return Ok(TrialBegun::Superseded);
         }
         let mut view = row_at(place, &self.scratch.value)?;
-        (view.crashes, view.suspect) = (crashes, true);
+        (view.crashes, view.suspect) = (crashes.into(), true);
         view.epoch = self.state.epoch;
         self.scratch.next.clear();
         codec::encode_row(&mut self.scratch.next, place.number(), &view);

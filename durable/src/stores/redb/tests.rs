@@ -102,6 +102,93 @@ fn a_row_has_the_bytes_of_its_format() {
     }
 }
 
+/// The limits of what few rows have are those of all stores, so a row of one store fits into
+/// another.
+#[test]
+fn what_few_rows_have_is_bounded() {
+    let mut row = Row::new(
+        DurableId::new(0, time(7), 1),
+        time(7),
+        "k".into(),
+        [9][..].into(),
+    );
+    let longest = Duration::from_millis(StoreTime::MAX.as_millis());
+    for (limit, kept) in [
+        (Duration::MAX, longest),
+        (longest, longest),
+        (longest - Duration::from_nanos(1), longest),
+        (Duration::from_nanos(1_000_001), Duration::from_millis(2)),
+        (Duration::ZERO, Duration::from_millis(1)),
+    ] {
+        row.set_time_limit(Some(limit));
+        assert_eq!(row.time_limit(), Some(kept));
+    }
+    row.set_time_limit(None);
+    let long = "x".repeat(128);
+    for trace in ["00-ab-cd-01", "0", &long] {
+        row.set_traceparent(Some(trace.into()));
+        assert_eq!(row.traceparent(), Some(trace));
+    }
+    let too_long = "x".repeat(129);
+    let no_traces = ["", "00\0", "00 01", "00\n", "\u{7f}", "é", &too_long];
+    for trace in no_traces {
+        row.set_traceparent(Some(trace.into()));
+        assert!(row.traceparent().is_none(), "{trace:?}");
+    }
+    assert!(row.more().is_none());
+
+    // Nor does a file have others.
+    let begin = [128, 0, 0, 0, 0, 0, 7, 2];
+    let decodes = |more: &[u8]| {
+        let mut value = [&begin, more, &[1, b'k', 9]].concat();
+        codec::seal(1, &mut value, 0);
+        codec::decode_row(1, &value).map(|view| view.row(1, &mut Names::default()))
+    };
+    row.set_time_limit(Some(longest));
+    let limit = [4, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x3f];
+    assert_eq!(decodes(&limit), Ok(row.clone()));
+    let too_long_a_limit = [4, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x40];
+    assert!(decodes(&too_long_a_limit).is_err());
+    row.set_time_limit(None);
+    let trace = |text: &str| {
+        let mut more = vec![8];
+        // Its length, as one byte or two.
+        match text.len() {
+            len if len < 128 => more.push(len as u8),
+            len => more.extend([len as u8 | 128, 1]),
+        }
+        more.extend_from_slice(text.as_bytes());
+        more
+    };
+    row.set_traceparent(Some((&*long).into()));
+    assert_eq!(decodes(&trace(&long)), Ok(row));
+    for text in no_traces {
+        assert!(decodes(&trace(text)).is_err(), "{text:?}");
+    }
+}
+
+/// A program that counts further than this one is no damage, and what it has counted stays.
+#[test]
+fn counts_saturate() {
+    // Attempts and crashes: 2^32 and 2^64 - 1.
+    let body = [
+        &[72, 0, 0, 0, 0, 0, 7, 2][..],
+        &[0x80, 0x80, 0x80, 0x80, 0x10],
+        &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1],
+        &[1, b'k'],
+    ]
+    .concat();
+    assert!(codec::round_trip("row", 1, &body));
+    let mut value = body;
+    codec::seal(1, &mut value, 0);
+    let view = codec::decode_row(1, &value).unwrap();
+    let row = view.row(1, &mut Names::default());
+    assert_eq!((row.attempts, row.crashes), (u32::MAX, u32::MAX));
+    let mut again = Vec::new();
+    codec::encode_row(&mut again, 1, &view);
+    assert_eq!(again, value);
+}
+
 #[test]
 fn a_row_is_held_and_released() {
     let mut row = Row::new(

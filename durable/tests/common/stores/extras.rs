@@ -36,9 +36,21 @@ fn hold(open: &mut Opened, row: &Row, why: HeldWhy, since: StoreTime) -> Outcome
 
 pub fn parts_come_back(place: &dyn Place) {
     let mut open = Opened::new(place);
-    let rows: Vec<_> = (0..8)
+    let mut rows: Vec<_> = (0..8)
         .map(|bits| with_parts(&open.row(10 + u64::from(bits)), bits))
         .collect();
+    // The largest that there are.
+    rows.push(with(&open.row(18), |row| {
+        row.set_expires(Some(StoreTime::MAX));
+        row.set_time_limit(Some(Duration::MAX));
+        row.set_traceparent(Some("x".repeat(128).into()));
+    }));
+    let longest = StoreTime::MAX.as_millis();
+    assert_eq!(
+        rows[8].time_limit(),
+        Some(Duration::from_millis(longest)),
+        "a store has no longer one"
+    );
     assert_eq!(rows[7].time_limit(), Some(Duration::from_millis(250)));
     assert_eq!(rows[7].expires(), Some(at(9_000)));
     assert!(rows[7].traceparent().is_some() && rows[7].held().is_none());
