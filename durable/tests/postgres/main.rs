@@ -6,6 +6,7 @@ mod acknowledgements;
 mod both_stores;
 mod contract;
 mod databases;
+mod floor;
 mod golden;
 mod nodes;
 #[path = "../common/own_schema.rs"]

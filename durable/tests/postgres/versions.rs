@@ -20,20 +20,20 @@ use wheelwork_durable::{Durable, Postgres, StoreError};
 const HOUR: Duration = Duration::from_secs(3_600);
 
 /// The number of this program's schema.
-const NUMBER: i64 = 5;
+pub(crate) const NUMBER: i64 = 5;
 
 /// The statements of programs of number 3.
 const STATEMENTS_3: &str = include_str!("../golden/statements-3.txt");
 
 /// A golden schema of number 3 under the name of a test's own. `None`: there is no database.
-fn of_3(name: &str) -> Option<Schema> {
+pub(crate) fn of_3(name: &str) -> Option<Schema> {
     let schema = Schema::new(name)?;
     load(&schema, SCHEMAS[0].1);
     Some(schema)
 }
 
 /// The floor of a schema, and its step.
-fn numbers(schema: &Schema) -> (i64, i64) {
+pub(crate) fn numbers(schema: &Schema) -> (i64, i64) {
     let read = "SELECT m.version, s.value FROM {s}.meta m, {s}.setting s WHERE s.name = 'step'";
     let row = schema.client().query_one(&schema.sql(read), &[]).unwrap();
     (row.get(0), row.get(1))
@@ -317,14 +317,14 @@ fn a_step_that_is_in_the_way_of_a_transaction_for_ever_names_it() {
 }
 
 /// A role of a test's own, which goes with it. It goes before the schema does.
-struct Role<'a> {
+pub(crate) struct Role<'a> {
     schema: &'a Schema,
     name: String,
 }
 
 impl<'a> Role<'a> {
     /// It may use the schema; `sql` says what else.
-    fn new(schema: &'a Schema, name: &str, sql: &str) -> Self {
+    pub(crate) fn new(schema: &'a Schema, name: &str, sql: &str) -> Self {
         let name = format!("{name}_{}", schema.name);
         let make =
             format!("CREATE ROLE {name} LOGIN; GRANT USAGE ON SCHEMA {{s}} TO {name}; {sql}");
@@ -333,7 +333,11 @@ impl<'a> Role<'a> {
         Self { schema, name }
     }
 
-    fn database(&self) -> String {
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn database(&self) -> String {
         format!("{} user={}", self.schema.database, self.name)
     }
 }

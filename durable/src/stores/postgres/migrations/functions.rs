@@ -286,19 +286,38 @@ $$";
 /// FloorRaise, of step 4. No program below this number joins from now on, and none renews its
 /// leases. If a node below it is alive, nothing is done: its name.
 ///
-/// The lock of the table makes renewals that are under way come first. Nodes whose leases have run
-/// out are dead afterwards, as LeaseExpire makes them. The check holds for all rows that are
-/// written, so theirs get the number.
+/// A role that may not write timers is refused: rights on a function are not among those that an
+/// operator grants on tables, and a dump may leave them out. (Inside, `current_user` is the owner.)
+/// The floor never falls, so it rises to no number that a step could not make.
+///
+/// The lock of the table makes renewals that are under way come first. They are seen by a snapshot
+/// that is taken after it. Nodes whose leases have run out are dead afterwards, as LeaseExpire
+/// makes them. The check holds for all rows that are written, so theirs get the number.
 pub(super) const CLOSE: &str = "CREATE FUNCTION {s}.wheelwork_close(number bigint, program text)
 RETURNS text LANGUAGE plpgsql VOLATILE
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
+    caller name := COALESCE(NULLIF(current_setting('role'), 'none'), session_user);
     former bigint;
+    reached bigint;
     older text;
 BEGIN
+    IF NOT has_table_privilege(caller, '{s}.timer', 'UPDATE') THEN
+        RAISE EXCEPTION USING ERRCODE = '42501',
+            MESSAGE = 'a role that may not update {s}.timer may not raise the floor';
+    END IF;
+    IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+        RAISE EXCEPTION USING ERRCODE = '25001',
+            MESSAGE = 'the floor is raised in READ COMMITTED: an older snapshot lacks new nodes';
+    END IF;
     SELECT m.version INTO former FROM {s}.meta m WHERE m.one = 1 FOR UPDATE;
     IF former >= $1 THEN
         RETURN NULL;
+    END IF;
+    SELECT s.value INTO reached FROM {s}.setting s WHERE s.name = 'step';
+    IF $1 > COALESCE(reached, 3) + 1 THEN
+        RAISE EXCEPTION USING ERRCODE = '22023',
+            MESSAGE = format('the schema has number %s: its floor cannot be %s', reached, $1);
     END IF;
     LOCK TABLE {s}.node IN ACCESS EXCLUSIVE MODE;
     SELECT n.name INTO older FROM {s}.node n

@@ -2,10 +2,9 @@
 //! not know these statements does without. `{s}` stands for the schema.
 
 /// What is new belongs to the owner of the tables, whoever has made the step. Roles get the rights
-/// on new tables that they have on `timer`; those that may write it may close the schema, too.
+/// on new tables that they have on `timer`.
 pub(super) const STEP_4: &[&str] = &[
     "ALTER TABLE {s}.kind SET (fillfactor = 20)",
-    "REVOKE EXECUTE ON FUNCTION {s}.wheelwork_close(bigint, text) FROM PUBLIC",
     "DO $$
 DECLARE
     of record;
@@ -26,10 +25,6 @@ BEGIN
         WHERE c.oid = '{s}.timer'::regclass AND a.grantee <> c.relowner
     LOOP
         EXECUTE format('GRANT %s ON {s}.setting, {s}.kind, {s}.done TO %s', of.what, of.whose);
-        IF of.what = 'UPDATE' THEN
-            EXECUTE format('GRANT EXECUTE ON FUNCTION {s}.wheelwork_close(bigint, text) TO %s',
-                of.whose);
-        END IF;
     END LOOP;
 END
 $$",
