@@ -1,9 +1,9 @@
 //! Dead: dead letters become timers again, are discarded, and are listed.
 
 use super::commit::Making;
-use super::rows::{millis, part, row_of, time, uuid};
+use super::rows::{cause_of, millis, part, row_of, time, uuid};
 use super::statement::{Sql, Statement, statement};
-use crate::store::row::{Cause, DeadLetter, DurableId, Row, StoreTime};
+use crate::store::row::{DeadLetter, DurableId, Row, StoreTime};
 use crate::store::write::{Outcome, Write};
 use std::collections::HashMap;
 use tokio_postgres::Error;
@@ -60,14 +60,7 @@ SELECT due, id, kind, key, payload, attempts, calendar, false, crashes, cause, w
 /// A dead letter from its columns: those of a row, cause, why, since.
 fn letter_of(columns: &tokio_postgres::Row) -> DeadLetter {
     let why: &str = columns.get(10);
-    let cause = match columns.get::<_, i16>(9) {
-        0 => Cause::UnknownKind,
-        1 => Cause::Undecodable(why.into()),
-        2 => Cause::Failed(why.into()),
-        4 => Cause::GivenUp(why.into()),
-        5 => Cause::Expired,
-        _ => Cause::Crashed,
-    };
+    let cause = cause_of(columns.get(9), why);
     DeadLetter::new(row_of(columns), cause, time(columns.get(11)))
 }
 

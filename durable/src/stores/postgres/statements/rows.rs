@@ -16,15 +16,14 @@ pub(crate) fn millis(time: StoreTime) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// A partition's number as it is stored.
+/// A partition's number as it is stored: its 16 bits.
 pub(crate) fn part(partition: Partition) -> i16 {
-    // (There are 256.)
-    i16::try_from(partition).unwrap_or(i16::MAX)
+    partition.cast_signed()
 }
 
 /// A partition from its number.
 pub(in crate::stores::postgres) fn partition(part: i16) -> Partition {
-    Partition::try_from(part).unwrap_or_default()
+    part.cast_unsigned()
 }
 
 /// An epoch as it is stored.
@@ -74,4 +73,25 @@ pub(super) fn cause_parts(cause: &Cause) -> (i16, String) {
     };
     // (A text of the database has none.)
     (tag, why.replace('\0', "\u{fffd}"))
+}
+
+/// A cause from its columns.
+pub(super) fn cause_of(tag: i16, why: &str) -> Cause {
+    match tag {
+        0 => Cause::UnknownKind,
+        1 => Cause::Undecodable(why.into()),
+        2 => Cause::Failed(why.into()),
+        3 => Cause::Crashed,
+        4 => Cause::GivenUp(why.into()),
+        5 => Cause::Expired,
+        later => {
+            let line = format!("cause {later}, of a later program");
+            let why = if why.is_empty() {
+                String::new()
+            } else {
+                format!(": {why}")
+            };
+            Cause::Failed((line + &why).into())
+        }
+    }
 }

@@ -2,7 +2,9 @@
 //! of its type.
 
 use super::ALL;
+use super::rows::{cause_of, cause_parts, part, partition};
 use super::statement::{Sql, split_name};
+use crate::store::row::Cause;
 use std::collections::BTreeSet;
 use tokio_postgres::types::Type;
 
@@ -169,4 +171,19 @@ fn what_does_not_match_is_seen() {
     assert_eq!(count("a = :mine", &["mine"]), 1, "an unknown type");
     let swapped = "unnest(:due::bigint[], :part::bigint[]) u (part, due)";
     assert_eq!(misnamed_columns(swapped).len(), 1);
+}
+
+#[test]
+fn a_partition_is_stored_in_its_16_bits() {
+    assert_eq!([0, 255, 40_000, u16::MAX].map(part), [0, 255, -25_536, -1]);
+    assert!((0..=u16::MAX).all(|number| partition(part(number)) == number));
+}
+
+#[test]
+fn a_cause_that_is_not_known_is_not_guessed() {
+    let later = "cause 6, of a later program: why";
+    assert_eq!(cause_of(6, "why"), Cause::Failed(later.into()));
+    for tag in 0..=5 {
+        assert_eq!(cause_parts(&cause_of(tag, "")).0, tag);
+    }
 }
