@@ -8,6 +8,7 @@ mod contract;
 mod databases;
 mod floor;
 mod golden;
+mod held;
 mod nodes;
 #[path = "../common/own_schema.rs"]
 mod own_schema;

@@ -567,6 +567,38 @@ fn a_schema_that_is_newer_is_refused_and_says_who_wrote_it() {
     assert_eq!(made_of(&schema), before);
 }
 
+#[test]
+fn a_schema_of_other_partitions_is_refused() {
+    let Some(schema) = Schema::new("partitions") else {
+        return;
+    };
+    drop(schema.store());
+    let other = "UPDATE {s}.setting SET value = 1024 WHERE name = 'partitions'";
+    schema.client().batch_execute(&schema.sql(other)).unwrap();
+    let error = schema.builder(&schema.database).connect().unwrap_err();
+    assert!(matches!(error, StoreError::Version(_, 5)), "{error:?}");
+    let line = error.to_string();
+    assert!(
+        line.contains("it has 1024 partitions, and not 256"),
+        "{line}"
+    );
+}
+
+/// Such a role is no role of a program that only calls functions.
+#[test]
+fn a_role_that_reads_timers_and_no_number_is_told() {
+    let Some(schema) = Schema::new("no_number") else {
+        return;
+    };
+    drop(schema.store());
+    let grants = "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {s} TO {r};
+        REVOKE ALL ON {s}.setting FROM {r}";
+    let node = Role::new(&schema, "node", grants);
+    let error = schema.builder(&node.database()).connect().unwrap_err();
+    let says = format!("may read {0}.timer, and not {0}.setting", schema.name);
+    assert!(error.to_string().contains(&says), "{error}");
+}
+
 /// The names of a function's parameters and variables, in the text of a schema.
 fn variables(sql: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();

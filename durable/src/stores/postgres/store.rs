@@ -196,23 +196,34 @@ impl Postgres {
             return Ok(());
         }
         self.waiting.again = now + WAITING_EVERY;
-        let wanted = Wanted {
-            schema: &self.schema,
-            steps: self.waiting.steps,
-            migrates: true,
-        };
+        let wanted = wanted(&self.schema, &self.waiting);
         self.waiting.is_so = schema::go_on(&mut self.session, &wanted)? != Reached::All;
         Ok(())
     }
 
     pub(super) fn change_leases(&mut self) -> Result<LeaseNews, StoreError> {
-        let news = self.leases.renew(&mut self.session, &self.clock)?;
+        let news = match self.leases.renew(&mut self.session, &self.clock) {
+            Ok(news) => news,
+            Err(error) => {
+                let wanted = wanted(&self.schema, &self.waiting);
+                return Err(schema::shut_out(&mut self.session, &wanted, error));
+            }
+        };
         self.make_waiting_step()?;
         if self.leases.renewals == 2 {
             // A node that has just come: others are over their share now.
             self.tell();
         }
         Ok(news)
+    }
+}
+
+/// The schema, for a node that may make a step that waits.
+fn wanted<'a>(schema: &'a str, waiting: &Waiting) -> Wanted<'a> {
+    Wanted {
+        schema,
+        steps: waiting.steps,
+        migrates: true,
     }
 }
 

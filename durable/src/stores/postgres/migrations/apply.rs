@@ -23,6 +23,9 @@ pub(super) const FIRST: i64 = 3;
 /// The first key of the advisory lock, for all schemas. The second one is the schema's.
 const LOCK: i32 = 0x7777_6865;
 
+/// `wheelwork_close` asks for this isolation.
+pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+
 /// How long a step may wait for another node that makes it.
 const WAIT_FOR_OTHERS: &str = "SET LOCAL lock_timeout = 10000";
 
@@ -53,14 +56,21 @@ fn exclusion(schema: &str) -> [String; 2] {
     [advisory, row]
 }
 
-/// What a step does, and its number at the end.
-fn statements(schema: &str, step: &Step) -> Vec<String> {
-    let sql = step.sql.iter().map(|sql| sql.replace("{s}", schema));
+/// These statements of a step.
+pub(super) fn texts(schema: &str, statements: &[&str]) -> Vec<String> {
+    let texts = statements.iter().map(|sql| sql.replace("{s}", schema));
+    texts.collect()
+}
+
+/// What a step does to tables that others use, and its number.
+fn last(schema: &str, step: &Step) -> Vec<String> {
     let to = step.to;
     let number = format!(
         "UPDATE {schema}.setting SET value = {to}, program = '{PROGRAM}' WHERE name = 'step'"
     );
-    sql.chain([number]).collect()
+    let mut last = texts(schema, step.locks);
+    last.push(number);
+    last
 }
 
 /// The text that asks to close the schema for programs below a number.
@@ -72,6 +82,8 @@ fn close(schema: &str, number: i64) -> String {
 fn is_unknown(error: &Error) -> bool {
     let unknown = [
         &SqlState::FEATURE_NOT_SUPPORTED,
+        // A setting of a table.
+        &SqlState::INVALID_PARAMETER_VALUE,
         &SqlState::SYNTAX_ERROR,
         &SqlState::UNDEFINED_FUNCTION,
         &SqlState::UNDEFINED_OBJECT,
@@ -80,48 +92,53 @@ fn is_unknown(error: &Error) -> bool {
     error.code().is_some_and(|code| unknown.contains(&code))
 }
 
-/// Tries once to make a step. After an error nothing of it is made.
+/// Tries once to make a step. Unless it is made, nothing is changed, and the floor neither.
 pub(super) async fn make(live: &Live, schema: &str, step: &Step) -> Result<Made, Error> {
+    let made = make_within(live, schema, step).await;
+    if !matches!(made, Ok(Made::Done)) {
+        // (If this fails, the connection is lost, and the transaction with it.)
+        let _ = live.client.batch_execute("ROLLBACK").await;
+    }
+    made
+}
+
+/// StepMake. What locks tables that are there is one message with `COMMIT`: others wait for that.
+async fn make_within(live: &Live, schema: &str, step: &Step) -> Result<Made, Error> {
+    let [advisory, row] = exclusion(schema);
+    live.client.batch_execute(BEGIN).await?;
+    live.client.batch_execute(WAIT_FOR_OTHERS).await?;
+    passed_over(live, &[advisory]).await?;
+    live.client.batch_execute(WAIT_FOR_TABLES).await?;
+    live.client.batch_execute(&row).await?;
+    if step_of(live, schema).await? >= step.to {
+        live.client.batch_execute("COMMIT").await?;
+        return Ok(Made::Done);
+    }
+    for statement in texts(schema, step.sql) {
+        live.client.batch_execute(&statement).await?;
+    }
+    passed_over(live, &texts(schema, step.rights)).await?;
     if let Some(number) = step.breaks {
         let older = live.client.query_one(&close(schema, number), &[]).await?;
         if let Some(older) = older.get(0) {
             return Ok(Made::Breaks(older));
         }
     }
-    let made = make_within(live, schema, step).await;
-    if made.is_err() {
-        // (If this fails, the connection is lost, and the transaction with it.)
-        let _ = live.client.batch_execute("ROLLBACK").await;
-    }
-    made.map(|()| Made::Done)
+    let last = last(schema, step).into_iter().map(|sql| sql + ";\n");
+    let last = last.collect::<String>() + "COMMIT";
+    live.client.batch_execute(&last).await?;
+    Ok(Made::Done)
 }
 
-/// StepMake.
-async fn make_within(live: &Live, schema: &str, step: &Step) -> Result<(), Error> {
-    let [advisory, row] = exclusion(schema);
-    live.client.batch_execute("BEGIN").await?;
-    live.client.batch_execute(WAIT_FOR_OTHERS).await?;
-    passed_over(live, &[advisory]).await?;
-    live.client.batch_execute(WAIT_FOR_TABLES).await?;
-    live.client.batch_execute(&row).await?;
-    if step_of(live, schema).await? < step.to {
-        for statement in statements(schema, step) {
-            live.client.batch_execute(&statement).await?;
-        }
-        let rights = step.rights.iter().map(|sql| sql.replace("{s}", schema));
-        passed_over(live, &rights.collect::<Vec<_>>()).await?;
-    }
-    live.client.batch_execute("COMMIT").await
-}
-
-/// Runs what PostgreSQL knows and other databases may not know.
-async fn passed_over(live: &Live, statements: &[String]) -> Result<(), Error> {
-    live.client.batch_execute("SAVEPOINT more").await?;
+/// Runs what PostgreSQL knows and other databases may not know: of these statements, each one that
+/// is known.
+pub(super) async fn passed_over(live: &Live, statements: &[String]) -> Result<(), Error> {
     for statement in statements {
+        live.client.batch_execute("SAVEPOINT more").await?;
         match live.client.batch_execute(statement).await {
             Err(error) if is_unknown(&error) => {
                 let back = "ROLLBACK TO SAVEPOINT more";
-                return live.client.batch_execute(back).await;
+                live.client.batch_execute(back).await?;
             }
             other => other?,
         }
@@ -171,8 +188,8 @@ pub(super) fn printed(schema: &str, from: i64, steps: &[Step]) -> String {
     all.push_str("-- If a step fails because a table is in use, run all of this again.\n");
     if from < FIRST {
         let create = format!("CREATE SCHEMA IF NOT EXISTS {schema}");
-        let tables = tables::CREATE.iter().map(|sql| sql.replace("{s}", schema));
-        let tune = tables::TUNE.iter().map(|sql| sql.replace("{s}", schema));
+        let tables = texts(schema, tables::CREATE);
+        let tune = texts(schema, tables::TUNE);
         let statements = [create].into_iter().chain(tables).chain(tune);
         transaction(&mut all, FIRST, statements);
     }
@@ -210,12 +227,12 @@ $$",
             let begin = [WAIT_FOR_TABLES.to_string()]
                 .into_iter()
                 .chain(exclusion(schema));
-            let rights = step.rights.iter().map(|sql| sql.replace("{s}", schema));
             let statements = begin
                 .chain([check])
+                .chain(texts(schema, step.sql))
+                .chain(texts(schema, step.rights))
                 .chain(closed)
-                .chain(statements(schema, step))
-                .chain(rights);
+                .chain(last(schema, step));
             transaction(&mut all, step.to, statements);
         }
         former = step.to;
@@ -225,7 +242,7 @@ $$",
 
 /// A transaction of these statements.
 fn transaction(all: &mut String, number: i64, statements: impl Iterator<Item = String>) {
-    let _ = write!(all, "\n-- {number}\nBEGIN;\n");
+    let _ = write!(all, "\n-- {number}\n{BEGIN};\n");
     for statement in statements {
         let _ = writeln!(all, "{};", statement.trim());
     }

@@ -395,3 +395,42 @@ EXCEPTION WHEN SQLSTATE 'WW001' THEN
     RETURN false;
 END
 $$";
+
+/// Of step 5: releases all timers that are held, and says how many. Each gets the deadline that it
+/// would have, or is due now. Programs that do not know of held timers never hand them out, so this
+/// comes before the way back to them.
+///
+/// A held timer is due 2^47 ms after the deadline that it would have. A timer with that mark and an
+/// earlier deadline was moved by such a program: it is not held.
+pub(super) const RELEASE_HELD: &str = "CREATE FUNCTION {s}.wheelwork_release_held()
+RETURNS bigint LANGUAGE plpgsql VOLATILE
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    caller name := COALESCE(NULLIF(current_setting('role'), 'none'), session_user);
+    base constant bigint := 140737488355328;
+    released bigint := 0;
+    n bigint;
+    now_ms bigint;
+    p smallint;
+    u bigint;
+BEGIN
+    IF NOT has_table_privilege(caller, '{s}.timer', 'UPDATE') THEN
+        RAISE EXCEPTION USING ERRCODE = '42501',
+            MESSAGE = 'a role that may not update {s}.timer may not release timers';
+    END IF;
+    FOR p IN SELECT l.part FROM {s}.lease l ORDER BY l.part LOOP
+        PERFORM 1 FROM {s}.gate g WHERE g.part = p FOR SHARE;
+        PERFORM 1 FROM {s}.timer t WHERE t.part = p AND t.due >= base AND t.held <> 0 FOR UPDATE;
+        CONTINUE WHEN NOT FOUND;
+        u := {s}.wheelwork_upto(p);
+        now_ms := {s}.wheelwork_clock();
+        UPDATE {s}.timer t SET due = GREATEST(t.due - base, now_ms), held = 0, held_since = NULL,
+                moved = GREATEST(t.due - base, now_ms)
+                    <> ('x' || substr(replace(t.id::text, '-', ''), 5, 12))::bit(48)::bigint
+            WHERE t.part = p AND t.due >= base AND t.due > u AND t.held <> 0;
+        GET DIAGNOSTICS n = ROW_COUNT;
+        released := released + n;
+    END LOOP;
+    RETURN released;
+END
+$$";

@@ -29,3 +29,17 @@ BEGIN
 END
 $$",
 ];
+
+/// The function that is new belongs to the owner of the tables, too.
+pub(super) const STEP_5: &[&str] = &["DO $$
+DECLARE
+    of record;
+BEGIN
+    FOR of IN SELECT r.rolname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_roles r
+            ON r.oid = c.relowner
+        WHERE c.oid = '{s}.timer'::regclass AND r.rolname <> current_user
+    LOOP
+        EXECUTE format('ALTER FUNCTION {s}.wheelwork_release_held() OWNER TO %I', of.rolname);
+    END LOOP;
+END
+$$"];

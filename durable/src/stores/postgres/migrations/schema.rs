@@ -5,6 +5,7 @@ use super::apply::{self, Made, PROGRAM};
 use super::steps::Step;
 use super::tables;
 use crate::store::contract::{StoreCause, StoreError};
+use crate::stores::postgres::leases::PARTITIONS;
 use crate::stores::postgres::session::{Live, Patience, Session, Trouble, trouble};
 use std::time::Duration;
 use tokio_postgres::Error;
@@ -119,9 +120,9 @@ pub(in crate::stores::postgres) fn printed(
 /// What a look at the schema has found.
 enum Found {
     Nothing,
-    /// The lowest number of a program that may work with it; the number that it has reached, unless
-    /// the role may not see that.
-    Numbers(i64, Option<i64>),
+    /// The lowest number of a program that may work with it; the number that it has reached and the
+    /// number of its partitions, unless the role may not see them.
+    Numbers(i64, Option<(i64, i64)>),
 }
 
 /// Whether this error says that a table, or the schema, is not there.
@@ -221,7 +222,7 @@ enum Tried {
 
 fn advance(session: &mut Session, wanted: &Wanted<'_>) -> Result<Tried, StoreError> {
     let schema = wanted.schema;
-    let (floor, step) = match session.once(async |live| look(live, schema).await) {
+    let (floor, numbers) = match session.once(async |live| look(live, schema).await) {
         None => return Ok(Tried::Lost),
         Some(Err(error)) => return Ok(Tried::Failed(error, 0)),
         Some(Ok(Found::Nothing)) if !wanted.migrates => {
@@ -234,23 +235,29 @@ fn advance(session: &mut Session, wanted: &Wanted<'_>) -> Result<Tried, StoreErr
                 Some(Ok(())) => Tried::Again,
             });
         }
-        Some(Ok(Found::Numbers(floor, step))) => (floor, step),
+        Some(Ok(Found::Numbers(floor, numbers))) => (floor, numbers),
     };
     if floor > number_of(wanted.steps) {
         return Err(newer(session, schema, floor));
     }
-    // (A role that sees no number works by the functions alone, and those are there.)
-    let missing = step.and_then(|step| {
-        let next = wanted.steps.iter().find(|next| next.to > step)?;
-        Some((step, next))
-    });
-    let Some((step, next)) = missing else {
+    let Some((step, partitions)) = numbers else {
+        return sees_no_number(session, wanted);
+    };
+    if partitions != i64::from(PARTITIONS) {
+        let what = what_of(session, schema);
+        let what = format!("{what}: it has {partitions} partitions, and not {PARTITIONS}");
+        return Err(StoreError::Version(
+            what.into(),
+            u64::try_from(step).unwrap_or(0),
+        ));
+    }
+    let Some(next) = wanted.steps.iter().find(|next| next.to > step) else {
         return Ok(Tried::Reached(Reached::All));
     };
     // (A program works without its breaking step: others may make that later.)
     let is_breaking = next.breaks.is_some();
     if !wanted.migrates && is_breaking {
-        return Ok(Tried::Reached(Reached::All));
+        return without(session, wanted, step, next, Reached::All, None);
     }
     if !wanted.migrates {
         return refused(session, wanted, step, None);
@@ -258,16 +265,64 @@ fn advance(session: &mut Session, wanted: &Wanted<'_>) -> Result<Tried, StoreErr
     match session.once(async |live| apply::make(live, schema, next).await) {
         None => Ok(Tried::Lost),
         Some(Ok(Made::Done)) => Ok(Tried::Again),
-        Some(Ok(Made::Breaks(_))) => Ok(Tried::Reached(Reached::AllButWaiting)),
+        Some(Ok(Made::Breaks(node))) => {
+            let node = Some(node);
+            without(session, wanted, step, next, Reached::AllButWaiting, node)
+        }
         Some(Err(error)) if is_refused(&error) && is_breaking => {
-            Ok(Tried::Reached(Reached::AllButWaiting))
+            without(session, wanted, step, next, Reached::AllButWaiting, None)
         }
         Some(Err(error)) if is_refused(&error) => refused(session, wanted, step, Some(error)),
         Some(Err(error)) => Ok(Tried::Failed(error, step)),
     }
 }
 
-/// Reads both numbers.
+/// The program does without its breaking step, unless it needs a step that comes after that one.
+/// `node`: the node in its way.
+fn without(
+    session: &Session,
+    wanted: &Wanted<'_>,
+    step: i64,
+    breaking: &Step,
+    reached: Reached,
+    node: Option<String>,
+) -> Result<Tried, StoreError> {
+    let mut behind = wanted.steps.iter().filter(|behind| behind.to > breaking.to);
+    if behind.all(|behind| behind.breaks.is_some()) {
+        return Ok(Tried::Reached(reached));
+    }
+    let Some(node) = node else {
+        return Err(needs(session, wanted, step, None));
+    };
+    let (what, to) = (what_of(session, wanted.schema), number_of(wanted.steps));
+    let below = breaking.to;
+    let line = format!(
+        "{what}: it has number {step}, and {PROGRAM} needs {to}: node {node} is alive, whose \
+         program is below number {below}"
+    );
+    let line = line.replace(char::is_control, " ");
+    Err(StoreError::NeedsMigration(
+        line.into(),
+        u64::try_from(step).unwrap_or(0),
+    ))
+}
+
+/// The role may not see how far the schema has come. If it may not read timers either, it works by
+/// the functions alone, and those are there.
+fn sees_no_number(session: &mut Session, wanted: &Wanted<'_>) -> Result<Tried, StoreError> {
+    let schema = wanted.schema;
+    if let Some(tried) = only_calls(session, schema, 0) {
+        return Ok(tried);
+    }
+    let what = what_of(session, schema);
+    let line = format!(
+        "{what}: the role may read {schema}.timer, and not {schema}.setting: grant it the same \
+         rights on all tables of the schema"
+    );
+    Err(StoreError::Io(line.into()))
+}
+
+/// Reads its numbers.
 async fn look(live: &Live, schema: &str) -> Result<Found, Error> {
     let floor = tables::FLOOR.replace("{s}", schema);
     let floor = match live.client.query_opt(&floor, &[]).await {
@@ -276,14 +331,21 @@ async fn look(live: &Live, schema: &str) -> Result<Found, Error> {
         Err(error) if is_missing(&error) => return Ok(Found::Nothing),
         Err(error) => return Err(error),
     };
-    let step = tables::STEP.replace("{s}", schema);
-    let step = match live.client.query_opt(&step, &[]).await {
-        Ok(row) => Some(row.map_or(apply::FIRST, |row| row.get(0))),
-        Err(error) if is_missing(&error) => Some(apply::FIRST),
-        Err(error) if is_refused(&error) => None,
-        Err(error) => return Err(error),
-    };
-    Ok(Found::Numbers(floor, step))
+    let mut numbers = [apply::FIRST, i64::from(PARTITIONS)];
+    for (sql, number) in [tables::STEP, tables::PARTITIONS].iter().zip(&mut numbers) {
+        match live
+            .client
+            .query_opt(&sql.replace("{s}", schema), &[])
+            .await
+        {
+            Ok(row) => *number = row.map_or(*number, |row| row.get(0)),
+            Err(error) if is_missing(&error) => {}
+            Err(error) if is_refused(&error) => return Ok(Found::Numbers(floor, None)),
+            Err(error) => return Err(error),
+        }
+    }
+    let [step, partitions] = numbers;
+    Ok(Found::Numbers(floor, Some((step, partitions))))
 }
 
 /// The role makes no steps. If it may not read timers, it does without: it only calls functions.
@@ -293,12 +355,38 @@ fn refused(
     step: i64,
     error: Option<Error>,
 ) -> Result<Tried, StoreError> {
-    let reads = tables::READS.replace("{s}", wanted.schema);
+    match only_calls(session, wanted.schema, step) {
+        Some(tried) => Ok(tried),
+        None => Err(needs(session, wanted, step, error)),
+    }
+}
+
+/// What comes of a role that may not read timers. `None`: it may.
+fn only_calls(session: &mut Session, schema: &str, step: i64) -> Option<Tried> {
+    let reads = tables::READS.replace("{s}", schema);
     match session.once(async |live| live.client.batch_execute(&reads).await) {
-        None => Ok(Tried::Lost),
-        Some(Err(error)) if is_refused(&error) => Ok(Tried::Reached(Reached::All)),
-        Some(Err(error)) => Ok(Tried::Failed(error, step)),
-        Some(Ok(())) => Err(needs(session, wanted, step, error)),
+        None => Some(Tried::Lost),
+        Some(Err(error)) if is_refused(&error) => Some(Tried::Reached(Reached::All)),
+        Some(Err(error)) => Some(Tried::Failed(error, step)),
+        Some(Ok(())) => None,
+    }
+}
+
+/// Why a node may not come in: if the floor has risen meanwhile, its program is too old.
+pub(in crate::stores::postgres) fn shut_out(
+    session: &mut Session,
+    wanted: &Wanted<'_>,
+    error: StoreError,
+) -> StoreError {
+    let source = std::error::Error::source(&error).and_then(|error| error.downcast_ref::<Error>());
+    if source.and_then(Error::code) != Some(&SqlState::CHECK_VIOLATION) {
+        return error;
+    }
+    match session.once(async |live| look(live, wanted.schema).await) {
+        Some(Ok(Found::Numbers(floor, _))) if floor > number_of(wanted.steps) => {
+            newer(session, wanted.schema, floor)
+        }
+        _ => error,
     }
 }
 
@@ -360,7 +448,17 @@ fn gave_up(session: &mut Session, wanted: &Wanted<'_>, error: Error, step: i64) 
     )
 }
 
+/// Makes a schema of the first number, whole or not at all.
 async fn make(live: &Live, schema: &str) -> Result<(), Error> {
+    let made = make_within(live, schema).await;
+    if made.is_err() {
+        // (If this fails, the connection is lost, and the transaction with it.)
+        let _ = live.client.batch_execute("ROLLBACK").await;
+    }
+    made
+}
+
+async fn make_within(live: &Live, schema: &str) -> Result<(), Error> {
     let has_schema = live
         .client
         .query_one(&tables::SCHEMA.replace("{s}", schema), &[])
@@ -376,18 +474,7 @@ async fn make(live: &Live, schema: &str) -> Result<(), Error> {
         all.push_str(&statement.replace("{s}", schema));
         all.push(';');
     }
-    all.push_str("COMMIT");
-    let made = live.client.batch_execute(&all).await;
-    if made.is_err() {
-        live.client.batch_execute("ROLLBACK").await?;
-    }
-    made?;
-    for statement in tables::TUNE {
-        // (Not every database has these settings.)
-        let _ = live
-            .client
-            .batch_execute(&statement.replace("{s}", schema))
-            .await;
-    }
-    Ok(())
+    live.client.batch_execute(&all).await?;
+    apply::passed_over(live, &apply::texts(schema, tables::TUNE)).await?;
+    live.client.batch_execute("COMMIT").await
 }

@@ -10,7 +10,12 @@
 //! body that names the variable would mean either (`tests/postgres/versions.rs`).
 //!
 //! A step that breaks programs is the last one of its program, which works without it until no node
-//! is in its way.
+//! is in its way. A program that only calls functions is no node, so such a step keeps the names,
+//! the parameters and the meaning of functions, too.
+//!
+//! A step computes nothing from rows, as an index, a count or a column that it fills. A program of
+//! the number before may write rows afterwards, which know nothing of that, and the step is not
+//! made again. If there must be such a thing, the step breaks that program.
 //!
 //! A step that was released is never changed. The next one has the change.
 
@@ -22,11 +27,14 @@ pub(in crate::stores::postgres) struct Step {
     pub(in crate::stores::postgres) to: i64,
     /// Nodes of programs below this number would do wrong afterwards: it waits until none is alive.
     pub(in crate::stores::postgres) breaks: Option<i64>,
-    /// What it does, in this order. The table that is used most comes last: it is locked for the
-    /// shortest time.
+    /// What it makes, in this order. Nobody waits for that. (A body of PL/pgSQL is planned when it
+    /// is reached, so a function may be made before the columns that it names.)
     pub(in crate::stores::postgres) sql: &'static [&'static str],
     /// The same for PostgreSQL alone: who may do what with what is new.
     pub(in crate::stores::postgres) rights: &'static [&'static str],
+    /// What it does to tables that are there, in this order, at the end. The table that is used
+    /// most comes last: it is locked for the shortest time.
+    pub(in crate::stores::postgres) locks: &'static [&'static str],
 }
 
 /// All of them, in their order.
@@ -36,18 +44,21 @@ pub(in crate::stores::postgres) const STEPS: &[Step] = &[
         breaks: None,
         sql: STEP_4,
         rights: rights::STEP_4,
+        locks: LOCKS_4,
     },
     Step {
         to: 5,
         breaks: None,
         sql: STEP_5,
-        rights: &[],
+        rights: rights::STEP_5,
+        locks: LOCKS_5,
     },
 ];
 
-/// It locks no table that nodes write all the time. `setting` has numbers of the schema, and the
-/// program that has set each. `kind` and `done` are room for a kind's state and for timers that
-/// have ended.
+/// `setting` has numbers of the schema, and the program that has set each. `kind` and `done` are
+/// room for a kind's state and for timers that have ended. A recurring timer keeps its id, and two
+/// of its runs may end in one millisecond: they differ in their deadline. A name in `kind` begins
+/// with `=` if it is a kind, and with `*` if it is the beginning of several, as in a file.
 const STEP_4: &[&str] = &[
     "CREATE TABLE {s}.setting (
         name text PRIMARY KEY, value bigint NOT NULL, program text NOT NULL DEFAULT '')",
@@ -59,24 +70,31 @@ const STEP_4: &[&str] = &[
         part smallint NOT NULL, ended bigint NOT NULL, id uuid NOT NULL, due bigint NOT NULL,
         began bigint, took_us bigint, kind text NOT NULL, key text, attempts bigint NOT NULL,
         crashes bigint NOT NULL, node text NOT NULL, ending smallint NOT NULL,
-        PRIMARY KEY (part, ended, id))",
+        PRIMARY KEY (part, ended, id, due))",
     functions::CLOSE,
-    "ALTER TABLE {s}.node
+];
+
+/// It locks no table that nodes write all the time.
+const LOCKS_4: &[&str] = &["ALTER TABLE {s}.node
         ADD COLUMN version bigint NOT NULL DEFAULT 3, ADD COLUMN program text NOT NULL DEFAULT '',
-        ADD COLUMN kinds text[], ADD COLUMN looks boolean NOT NULL DEFAULT false",
+        ADD COLUMN kinds text[], ADD COLUMN looks boolean NOT NULL DEFAULT false"];
+
+/// A timer that is moved is held no more, and those that are held can be released.
+const STEP_5: &[&str] = &[
+    functions::RESCHEDULE_AT_5,
+    functions::RESCHEDULE_KEY_AT_5,
+    functions::RELEASE_HELD,
 ];
 
 /// Room for timers that are held, that expire, that have a limit for an attempt, or a trace.
 ///
 /// No index is added to `timer`, which would take as long as it is large. A column with a constant
 /// for its default rewrites no row.
-const STEP_5: &[&str] = &[
+const LOCKS_5: &[&str] = &[
     "ALTER TABLE {s}.dead
         ADD COLUMN expires bigint, ADD COLUMN limit_ms bigint, ADD COLUMN trace text",
     "ALTER TABLE {s}.lease ADD COLUMN wants text[]",
     "ALTER TABLE {s}.timer
         ADD COLUMN held smallint NOT NULL DEFAULT 0, ADD COLUMN held_since bigint,
         ADD COLUMN expires bigint, ADD COLUMN limit_ms bigint, ADD COLUMN trace text",
-    functions::RESCHEDULE_AT_5,
-    functions::RESCHEDULE_KEY_AT_5,
 ];

@@ -58,7 +58,7 @@ pub(super) const CREATE: &[&str] = &[
     "INSERT INTO {s}.meta (one, version) VALUES (1, 3)",
 ];
 
-/// For PostgreSQL alone: dead rows go soon. Others refuse it, which does no harm.
+/// For PostgreSQL alone: dead rows go soon. Others do without what they do not know.
 pub(super) const TUNE: &[&str] = &[
     "ALTER TABLE {s}.timer SET (autovacuum_vacuum_scale_factor = 0.02,
         autovacuum_vacuum_insert_scale_factor = 0.2, autovacuum_vacuum_cost_delay = 0)",
@@ -79,6 +79,9 @@ pub(super) const FLOOR: &str = "SELECT version FROM {s}.meta WHERE one = 1";
 
 /// The number that its tables have reached.
 pub(super) const STEP: &str = "SELECT value FROM {s}.setting WHERE name = 'step'";
+
+/// How many partitions it has.
+pub(super) const PARTITIONS: &str = "SELECT value FROM {s}.setting WHERE name = 'partitions'";
 
 /// The programs that have raised the floor, or made a step: that of the floor first.
 pub(super) const WRITER: &str = "SELECT program FROM {s}.setting

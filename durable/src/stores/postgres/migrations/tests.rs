@@ -19,18 +19,35 @@ const WITH_BREAKING: &[Step] = &[
         breaks: STEPS[0].breaks,
         sql: STEPS[0].sql,
         rights: STEPS[0].rights,
+        locks: STEPS[0].locks,
     },
     Step {
         to: STEPS[1].to,
         breaks: STEPS[1].breaks,
         sql: STEPS[1].sql,
         rights: STEPS[1].rights,
+        locks: STEPS[1].locks,
     },
     Step {
         to: 6,
         breaks: Some(6),
-        sql: &["ALTER TABLE {s}.lease DROP COLUMN wants"],
+        sql: &[],
         rights: &[],
+        locks: &["ALTER TABLE {s}.lease DROP COLUMN wants"],
+    },
+];
+
+/// A step behind the one that breaks programs.
+const WITH_ONE_BEHIND: &[Step] = &[
+    Step { ..WITH_BREAKING[0] },
+    Step { ..WITH_BREAKING[1] },
+    Step { ..WITH_BREAKING[2] },
+    Step {
+        to: 7,
+        breaks: None,
+        sql: &[],
+        rights: &[],
+        locks: &["ALTER TABLE {s}.lease ADD COLUMN wants_more text"],
     },
 ];
 
@@ -134,7 +151,7 @@ fn a_breaking_step_waits_for_no_node_that_is_gone() {
     }
     assert_eq!(schema.numbers(), (6, 6));
     let refused = late.acquire().unwrap_err();
-    assert!(refused.to_string().contains("node_number"), "{refused}");
+    assert!(matches!(refused, StoreError::Version(_, 6)), "{refused:?}");
     while new.leases.own.len() < 256 {
         assert!(
             begun.elapsed() < Duration::from_secs(30),
@@ -142,6 +159,70 @@ fn a_breaking_step_waits_for_no_node_that_is_gone() {
             new.leases.own
         );
         SharedStore::renew(&mut new).unwrap();
+    }
+}
+
+/// A role that may not change tables cannot make it, and does not take the way back either.
+#[test]
+fn a_breaking_step_that_cannot_be_made_raises_no_floor() {
+    let Some(schema) = Schema::new("no_ddl") else {
+        return;
+    };
+    drop(schema.store("owner", STEPS).unwrap());
+    let role = format!("node_of_{}", schema.name);
+    let name = &schema.name;
+    let grants = format!(
+        "CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA {name} TO {role};
+        GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {name} TO {role}"
+    );
+    schema.client().batch_execute(&grants).unwrap();
+    let builder = Postgres::builder(&format!("{} user={role}", schema.database));
+    let mut builder = builder.schema(&schema.name);
+    builder.steps = WITH_BREAKING;
+    let mut store = builder.connect().unwrap();
+    store.acquire().unwrap();
+    assert!(store.waiting.is_so);
+    assert_eq!(schema.numbers(), (3, 5));
+    store.release().unwrap();
+    drop(store);
+    let drop_role = format!("DROP OWNED BY {role}; DROP ROLE {role}");
+    schema.client().batch_execute(&drop_role).unwrap();
+}
+
+/// A program cannot work without a step that comes after one that waits. It says who is alive.
+#[test]
+fn a_step_behind_one_that_waits_is_not_done_without() {
+    let Some(schema) = Schema::new("behind") else {
+        return;
+    };
+    let mut old = schema.store("old", STEPS).unwrap();
+    old.acquire().unwrap();
+    let refused = schema.store("new", WITH_ONE_BEHIND).unwrap_err();
+    assert!(
+        matches!(refused, StoreError::NeedsMigration(_, 5)),
+        "{refused:?}"
+    );
+    assert!(
+        refused.to_string().contains("node old is alive"),
+        "{refused}"
+    );
+    old.release().unwrap();
+    schema
+        .store("new", WITH_ONE_BEHIND)
+        .unwrap()
+        .acquire()
+        .unwrap();
+    assert_eq!(schema.numbers(), (6, 7));
+}
+
+#[test]
+fn a_step_locks_tables_that_are_there_at_its_end() {
+    for step in STEPS {
+        let others = ["ALTER TABLE", "UPDATE", "DELETE", "CREATE INDEX", "DROP"];
+        let is_of_others = |sql: &&&str| others.iter().any(|other| sql.starts_with(other));
+        assert_eq!(step.sql.iter().find(is_of_others), None);
+        assert!(step.locks.iter().all(|sql| sql.starts_with("ALTER TABLE")));
+        assert!(!step.rights.iter().any(|sql| sql.contains("{s}.timer SET")));
     }
 }
 
