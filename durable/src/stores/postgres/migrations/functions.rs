@@ -308,7 +308,7 @@ BEGIN
     END IF;
     IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
         RAISE EXCEPTION USING ERRCODE = '25001',
-            MESSAGE = 'the floor is raised in READ COMMITTED: an older snapshot lacks new nodes';
+            MESSAGE = 'the floor is raised in read committed: an older snapshot lacks new nodes';
     END IF;
     SELECT m.version INTO former FROM {s}.meta m WHERE m.one = 1 FOR UPDATE;
     IF former >= $1 THEN

@@ -58,7 +58,8 @@ pub(in crate::stores::postgres) const STEPS: &[Step] = &[
 /// `setting` has numbers of the schema, and the program that has set each. `kind` and `done` are
 /// room for a kind's state and for timers that have ended. A recurring timer keeps its id, and two
 /// of its runs may end in one millisecond: they differ in their deadline. A name in `kind` begins
-/// with `=` if it is a kind, and with `*` if it is the beginning of several, as in a file.
+/// with `=` if it is a kind, and with `*` if it is the beginning of several: no kind meets such a
+/// beginning.
 const STEP_4: &[&str] = &[
     "CREATE TABLE {s}.setting (
         name text PRIMARY KEY, value bigint NOT NULL, program text NOT NULL DEFAULT '')",
