@@ -99,6 +99,20 @@ fn a_database_of_another_encoding_is_refused() {
     }
 }
 
+/// As one in FIPS mode does not.
+#[test]
+fn a_database_that_does_not_hash_is_refused() {
+    let Some(schema) = Schema::new("hash") else {
+        return;
+    };
+    let database = Database::new(&schema, "hash", "");
+    let mut client = Client::connect(&database.config(), NoTls).unwrap();
+    let gone = "ALTER FUNCTION pg_catalog.md5(text) RENAME TO md5_that_was";
+    client.batch_execute(gone).unwrap();
+    let error = schema.builder(&database.config()).connect().unwrap_err();
+    says(&error.to_string(), "no md5()");
+}
+
 #[test]
 fn a_database_that_only_reads_is_refused() {
     let Some(schema) = Schema::new("only_reads") else {

@@ -49,8 +49,9 @@ impl Postgres {
     ///
     /// # Errors
     /// The string makes no sense, the database does not answer or refuses, it can only be read (a
-    /// standby, say), its encoding is not `UTF8`, a pooler gives one session to several connections
-    /// (transaction pooling), or its tables are of a later version ([`StoreError::Version`]).
+    /// standby, say), its encoding is not `UTF8`, it has no MD5 (in FIPS mode), a pooler gives one
+    /// session to several connections (transaction pooling), or its tables are of a later version,
+    /// or have another number of partitions ([`StoreError::Version`]).
     /// [`StoreError::NeedsMigration`]: the tables are of an earlier version, and the role may not
     /// change them, or a transaction has been in the way for as long as
     /// [`patience`](PostgresBuilder::patience) lasts.

@@ -47,8 +47,8 @@ pub(in crate::stores::postgres) fn wrong_name(schema: &str) -> Option<String> {
     is_reserved.then(|| format!("the database reserves the word {schema:?}: name another schema"))
 }
 
-/// Says so at once if the database can only be read, or does not have its texts in UTF-8. A
-/// database that does not know these settings is asked no further.
+/// Says so at once if the database can only be read, does not have its texts in UTF-8, or does not
+/// hash. A database that does not know these settings is asked no further.
 pub(in crate::stores::postgres) fn check(session: &mut Session) -> Result<(), StoreError> {
     if shown(session, "transaction_read_only")?.is_some_and(|is_so| is_so == "on") {
         let why = "it can only be read: it is a standby, or `default_transaction_read_only` is set";
@@ -60,7 +60,28 @@ pub(in crate::stores::postgres) fn check(session: &mut Session) -> Result<(), St
             let why = format!("the database's encoding is {encoding}: only UTF8 is taken");
             Err(StoreError::Io(format!("{}: {why}", session.what).into()))
         }
-        _ => Ok(()),
+        _ => check_hash(session),
+    }
+}
+
+/// The functions have the partition of a key by its MD5, which a server in FIPS mode refuses.
+fn check_hash(session: &mut Session) -> Result<(), StoreError> {
+    let hashed = session.once(async |live| live.client.batch_execute("SELECT md5(''::text)").await);
+    match hashed {
+        Some(Ok(())) => Ok(()),
+        Some(Err(error)) if trouble(&error) == Trouble::Refused => {
+            let why = error.as_db_error().map_or("", |error| error.message());
+            let line = format!(
+                "{}: no md5(), by which keys have partitions: {why}",
+                session.what
+            );
+            let line = line.replace(char::is_control, " ");
+            Err(StoreError::Io(StoreCause::new(line, error)))
+        }
+        Some(Err(error)) => Err(session.error(error)),
+        None => Err(StoreError::Io(
+            format!("{}: no answer", session.what).into(),
+        )),
     }
 }
 
