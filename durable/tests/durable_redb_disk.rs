@@ -181,7 +181,7 @@ fn nothing_is_acknowledged_into_a_file_that_is_gone() {
     timers.stop().unwrap_err();
 }
 
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 #[test]
 fn a_store_comes_back_with_its_file_and_with_no_other() {
     let (folder, clock) = (Folder::new("back-durable"), ManualClock::new());
@@ -215,6 +215,44 @@ fn a_store_comes_back_with_its_file_and_with_no_other() {
     assert!(timers.get(early).unwrap().is_none(), "it has fired");
     assert_eq!((timers.stats().done, timers.stats().stale), (1, 0));
     timers.stop().unwrap();
+}
+
+/// An operator who copies a backup over the file, while its store is away. The numbers in it are
+/// the same, and so is the inode.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_store_does_not_go_on_with_what_was_copied_into_its_file() {
+    let (folder, clock) = (Folder::new("into-durable"), ManualClock::new());
+    let (file, away) = (folder.file(), folder.path().join("away.redb"));
+    let store = Redb::open(&file).unwrap();
+    let timers = Durable::builder(store).clock(clock.clone());
+    let timers = timers.on("kind", |_| Ok(())).start().unwrap();
+    let (second, hour) = (Duration::from_secs(1), Duration::from_secs(3_600));
+    for is_copied in [false, true] {
+        timers.schedule("kind", hour, "").unwrap();
+        clock.advance(second);
+        // (Nothing is written now.)
+        let older = fs::read(&file).unwrap();
+        timers.schedule("kind", hour, "").unwrap();
+        clock.advance(second);
+        fs::rename(&file, &away).unwrap();
+        clock.advance(5 * second);
+        timers.schedule("kind", hour, "").unwrap_err();
+        clock.advance(15 * second);
+        assert!(timers.stats().down);
+        if is_copied {
+            fs::write(&away, &older).unwrap();
+        }
+        fs::rename(&away, &file).unwrap();
+        for _ in 0..3 {
+            clock.advance(15 * second);
+            assert_eq!(timers.health().is_ready(), !is_copied);
+        }
+    }
+    let failure = timers.failure().expect("it is a copy").to_string();
+    assert!(failure.contains("was written meanwhile"), "{failure}");
+    timers.stop().unwrap_err();
+    assert_eq!(Redb::open(&file).unwrap().size().unwrap().rows, 3);
 }
 
 #[cfg(unix)]

@@ -80,12 +80,12 @@ impl OpenPath {
 
     /// Which file this is.
     pub(super) fn id(&self) -> io::Result<FileId> {
-        let metadata = self.file.metadata()?;
-        Ok(FileId {
-            inode: inode(&metadata),
-            // (The number of a file that is gone may be given again.)
-            made: metadata.created().ok(),
-        })
+        Ok(FileId::of(&self.file.metadata()?))
+    }
+
+    /// How the file is now.
+    pub(super) fn stamp(&self) -> io::Result<FileStamp> {
+        Ok(FileStamp::of(&self.file.metadata()?))
     }
 
     /// The path, from the root.
@@ -131,6 +131,39 @@ impl OpenPath {
 pub(super) struct FileId {
     inode: (u64, u64),
     made: Option<SystemTime>,
+}
+
+impl FileId {
+    fn of(metadata: &Metadata) -> Self {
+        Self {
+            inode: inode(metadata),
+            // (The number of a file that is gone may be given again.)
+            made: metadata.created().ok(),
+        }
+    }
+}
+
+/// What shows that a file was written: each write changes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FileStamp {
+    pub(super) id: FileId,
+    modified: Option<SystemTime>,
+    bytes: u64,
+}
+
+impl FileStamp {
+    fn of(metadata: &Metadata) -> Self {
+        Self {
+            id: FileId::of(metadata),
+            modified: metadata.modified().ok(),
+            bytes: metadata.len(),
+        }
+    }
+
+    /// That of the file that lies at a path.
+    pub(super) fn at(path: &Path) -> io::Result<Self> {
+        Ok(Self::of(&fs::metadata(path)?))
+    }
 }
 
 fn is_same(one: &Metadata, other: &Metadata) -> bool {

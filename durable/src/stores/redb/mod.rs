@@ -34,7 +34,7 @@ use recent::RecentIndex;
 use redb::{
     Database, Error, ReadableDatabase, ReadableTable, ReadableTableMetadata, StorageBackend,
 };
-use reopen::Known;
+use reopen::{Known, LeftFile};
 use room::{Room, Tries};
 use std::fmt;
 use std::io;
@@ -98,6 +98,8 @@ pub struct Redb {
     known: Option<Known>,
     /// Which file it is.
     id: Option<FileId>,
+    /// The file as it was left, since the store has failed.
+    left: Option<LeftFile>,
 }
 
 /// Opens a file again.
@@ -323,6 +325,7 @@ impl RedbBuilder {
             again: None,
             known: None,
             id: None,
+            left: None,
         })
     }
 }
@@ -407,7 +410,7 @@ impl Redb {
             && let Err(gone) = opened.look(file.now)
         {
             let gone = io_error(&self.what, gone);
-            self.broken = Some(gone.clone());
+            self.break_down(&gone);
             return Err(gone);
         }
         let result = match catch_unwind(AssertUnwindSafe(|| call(file))) {
@@ -418,9 +421,15 @@ impl Redb {
             // (Before the lease is taken nothing is known.)
             Ok(_) if self.known.is_some() => self.known = Some(Known::of(&file.state, file.next)),
             Ok(_) => {}
-            Err(error) => self.broken = Some(error.clone()),
+            Err(error) => self.break_down(error),
         }
         result
+    }
+
+    /// The store has failed.
+    fn break_down(&mut self, why: &StoreError) {
+        self.broken = Some(why.clone());
+        self.left = self.opened.as_ref().map(LeftFile::of);
     }
 
     /// Closes the file, and opens it again.
@@ -432,12 +441,28 @@ impl Redb {
         if let (Some(known), Some(file)) = (&mut self.known, &self.file) {
             known.next = known.next.max(file.next);
         }
+        if let Some(left) = &mut self.left {
+            left.look(self.opened.as_ref());
+        }
         close(self.file.take());
-        self.opened = None;
+        let opened = self.opened.take();
+        if let Some(left) = &mut self.left {
+            left.leave(opened.as_ref());
+        }
+        drop(opened);
         let opened = again().and_then(|store| self.with_all_known(store));
-        let mut store = opened.inspect_err(|error| self.broken = Some(error.clone()))?;
+        let mut store = match opened {
+            Ok(store) => store,
+            Err(error) => {
+                self.broken = Some(error.clone());
+                if let Some(left) = &mut self.left {
+                    left.leave(None);
+                }
+                return Err(error);
+            }
+        };
         (self.file, self.opened) = (store.file.take(), store.opened.take());
-        self.broken = None;
+        (self.broken, self.left) = (None, None);
         let (Some(known), Some(file)) = (self.known, &mut self.file) else {
             return self.acquire();
         };
@@ -465,8 +490,19 @@ impl Redb {
                            was acknowledged is not in it";
                 Err(io_error(&self.what, io::Error::other(why)))
             }
+            // (A store that has had the file has begun an epoch.)
+            (Some(known), Some(state)) if state.epoch == known.epoch && self.is_changed() => {
+                let why = "the file was written meanwhile, and by no store: it may be an older \
+                           copy, so it is used only by a program that starts";
+                Err(io_error(&self.what, io::Error::other(why)))
+            }
             _ => Ok(store),
         }
+    }
+
+    /// Whether somebody else has written to the file since the store has failed.
+    fn is_changed(&self) -> bool {
+        self.left.as_ref().is_some_and(|left| left.is_changed)
     }
 
     fn lease(epoch: u64) -> Vec<Lease> {

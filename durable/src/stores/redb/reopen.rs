@@ -7,11 +7,16 @@
 //! becomes a suspect. Otherwise a new epoch begins, as after a crash.
 //!
 //! A file that lacks what this process has stored is not gone on with: it is an older copy, or
-//! another store. What was acknowledged is not in it.
+//! another store. What was acknowledged is not in it. Nor is a file that has been written meanwhile
+//! by something else than a store: an older copy may have been put into it. Its numbers may be
+//! those that are known, because most commits do not change them.
 
 use super::codec::StoreState;
 use super::commit::NUMBERS_AHEAD;
+use super::file::{FileStamp, OpenPath};
 use crate::store::row::StoreTime;
+use std::io;
+use std::path::PathBuf;
 
 /// Numbers that the processes of one epoch give at most. A file with higher ones is another store:
 /// the numbers of each begin by chance, in 62 bits.
@@ -55,5 +60,46 @@ impl Known {
         // (An epoch that has ended well has no watermark.)
         let is_claimed = state.epoch > self.epoch || state.claimed_upto >= self.claimed_upto;
         is_later && is_near && is_claimed
+    }
+}
+
+/// A file as this process has left it, since its store has failed.
+#[derive(Debug)]
+pub(super) struct LeftFile {
+    path: PathBuf,
+    stamp: Option<FileStamp>,
+    /// Somebody else has written to it.
+    pub(super) is_changed: bool,
+}
+
+impl LeftFile {
+    /// The file that is open now.
+    pub(super) fn of(opened: &OpenPath) -> Self {
+        Self {
+            path: opened.path().into(),
+            stamp: opened.stamp().ok(),
+            is_changed: false,
+        }
+    }
+
+    /// Looks whether the file is as it was left, before this process goes on with it.
+    pub(super) fn look(&mut self, opened: Option<&OpenPath>) {
+        if let (Some(left), Ok(now)) = (self.stamp, self.now(opened)) {
+            // (While another file is there, nothing is known of this one.)
+            self.is_changed |= left.id == now.id && left != now;
+        }
+    }
+
+    /// Notes how this process leaves the file.
+    pub(super) fn leave(&mut self, opened: Option<&OpenPath>) {
+        if let Ok(now) = self.now(opened)
+            && self.stamp.is_none_or(|left| left.id == now.id)
+        {
+            self.stamp = Some(now);
+        }
+    }
+
+    fn now(&self, opened: Option<&OpenPath>) -> io::Result<FileStamp> {
+        opened.map_or_else(|| FileStamp::at(&self.path), OpenPath::stamp)
     }
 }
