@@ -11,7 +11,7 @@ use postgres::{Client, NoTls};
 use std::collections::BTreeSet;
 use std::sync::mpsc::channel;
 
-/// A held timer is due so many milliseconds after the deadline that it would have.
+/// Milliseconds that are added to the deadline of a timer that is held.
 const HELD: i64 = 1 << 47;
 
 #[test]

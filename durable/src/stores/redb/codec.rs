@@ -11,7 +11,10 @@
 //! | epoch in which it was last written | varint |
 //! | attempts, crashes, if there are any | varint |
 //! | if it has more: flags: held, expires, has a time limit, has a trace | varint |
-//! | why it is held, since when; after when it is not handed out; limit in ms; trace | 1, 6; 6; varint; varint, text |
+//! | if it is held: why, and since when | 1, 6 |
+//! | if it expires: the last time at which it is handed out | 6 |
+//! | time limit, in milliseconds, if it has one | varint |
+//! | trace, if it has one: length and text | varint, text |
 //! | kind; key and calendar, if it has them: length and text | varint, text |
 //! | payload | the rest |
 //! | checksum | 4 |
