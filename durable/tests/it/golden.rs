@@ -87,7 +87,7 @@ fn dead_line(letter: &DeadLetter) -> String {
 }
 
 /// What a store holds, with the lease taken: a line for each row and dead letter, sorted.
-fn text(store: &mut Redb) -> String {
+pub fn text(store: &mut Redb) -> String {
     let (rows, dead) = contents(store).unwrap();
     let rows = rows.iter().map(|row| format!("row {}", row_line(row)));
     let mut lines: Vec<_> = rows.chain(dead.iter().map(dead_line)).collect();
@@ -96,7 +96,7 @@ fn text(store: &mut Redb) -> String {
 }
 
 /// The names of the files, without ending.
-fn names() -> Vec<String> {
+pub fn names() -> Vec<String> {
     let paths = fs::read_dir(folder()).unwrap();
     let paths = paths.map(|entry| entry.unwrap().path());
     let mut names: Vec<_> = paths
@@ -108,11 +108,11 @@ fn names() -> Vec<String> {
     names
 }
 
-fn image(name: &str) -> Vec<u8> {
+pub fn image(name: &str) -> Vec<u8> {
     fs::read(folder().join(format!("{name}.redb"))).unwrap()
 }
 
-fn text_of(name: &str) -> String {
+pub fn text_of(name: &str) -> String {
     fs::read_to_string(folder().join(format!("{name}.txt"))).unwrap()
 }
 
@@ -341,7 +341,7 @@ fn makes_the_files_of_this_format() {
 const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
 
 /// With the checksum that each part of `meta` has.
-fn sealed(part: &[u8]) -> Vec<u8> {
+pub fn sealed(part: &[u8]) -> Vec<u8> {
     let mut sum = crc32fast::Hasher::new();
     sum.update(&[0; 16]);
     sum.update(part);

@@ -8,6 +8,7 @@
 
 mod beside_large;
 mod board;
+mod check;
 mod crashes;
 #[path = "../common/durable_model.rs"]
 mod durable_model;

@@ -549,7 +549,7 @@ pub fn quiet() {
 }
 
 /// A file that was closed well, and what is in it.
-fn closed_file(seed: u64) -> (Vec<u8>, Vec<Row>, Vec<DeadLetter>) {
+pub fn closed_file(seed: u64) -> (Vec<u8>, Vec<Row>, Vec<DeadLetter>) {
     let disk = Disk::sound(Vec::new());
     let mut history = History::new(seed);
     let mut store = open(&disk, true).unwrap();
@@ -594,7 +594,7 @@ fn closed_file(seed: u64) -> (Vec<u8>, Vec<Row>, Vec<DeadLetter>) {
 }
 
 /// Damages an image at a place that holds something.
-fn damage(image: &mut [u8], rng: &mut fastrand::Rng) -> String {
+pub fn damage(image: &mut [u8], rng: &mut fastrand::Rng) -> String {
     let mut at = rng.usize(0..image.len());
     while image[at / 512 * 512..]
         .iter()

@@ -73,7 +73,12 @@ pub(super) fn damage(what: &str, why: &str) -> StoreError {
 
 /// redb panics on some damage that it meets.
 pub(super) fn panicked(what: &str, panic: &(dyn Any + Send)) -> StoreError {
+    damage(what, panic_line(panic))
+}
+
+/// What a panic says.
+pub(super) fn panic_line(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-    damage(what, text.unwrap_or("redb panicked"))
+    text.unwrap_or("redb panicked")
 }

@@ -1,5 +1,6 @@
 #![doc = include_str!("README.md")]
 
+mod check;
 pub(crate) mod codec;
 mod commit;
 mod disk;
@@ -19,6 +20,8 @@ mod tables;
 #[cfg(test)]
 mod tests;
 mod tombstones;
+
+pub use check::CheckReport;
 
 use crate::store::contract::{Gate, Lease, Store, StoreError, StoreSize};
 use crate::store::row::{DeadLetter, DurableId, Partition, Position, Row, StoreTime};

@@ -97,6 +97,29 @@ pub(super) fn read(
     let io = |error: Error| store_error(what, error);
     let let_through = || let_through().map_err(|error| io_error(what, error));
     let transaction = database.begin_read().map_err(|error| io(error.into()))?;
+    let Some((what, numbers)) = ours(what, &transaction)? else {
+        drop(transaction);
+        let_through()?;
+        return make(what, database).map_err(io);
+    };
+    let what = &*what;
+    let io = |error: Error| store_error(what, error);
+    // What was damaged while the file was closed shows here, before anything is written. No step
+    // changes a row.
+    let opened = rows(what, &transaction, numbers.floor).map_err(io)?;
+    drop(transaction);
+    let_through()?;
+    steps::take(database, numbers.step).map_err(io)?;
+    Ok(opened)
+}
+
+/// What stands for a file in errors, and its numbers, if this program can work with it. `None`: it
+/// has no tables at all.
+pub(super) fn ours(
+    what: &str,
+    transaction: &ReadTransaction,
+) -> Result<Option<(Arc<str>, Numbers)>, StoreError> {
+    let io = |error: Error| store_error(what, error);
     let tables: Vec<_> = transaction
         .list_tables()
         .map_err(|error| io(error.into()))?
@@ -107,15 +130,13 @@ pub(super) fn read(
         .map_err(|error| io(error.into()))?
         .count();
     if tables.is_empty() && multimaps == 0 {
-        drop(transaction);
-        let_through()?;
-        return make(what, database).map_err(io);
+        return Ok(None);
     }
-    let Some(numbers) = Numbers::read(&transaction).map_err(io)? else {
+    let Some(numbers) = Numbers::read(transaction).map_err(io)? else {
         return Err(StoreError::Foreign(what.into()));
     };
     if !(FLOOR_MIN..=FORMAT).contains(&numbers.floor) {
-        let what = match steps::program(&transaction, steps::FLOOR_BY).map_err(io)? {
+        let what = match steps::program(transaction, steps::FLOOR_BY).map_err(io)? {
             Some(program) => format!("{what}, written by {program}"),
             None => what.into(),
         };
@@ -123,10 +144,10 @@ pub(super) fn read(
     }
     // Whatever is wrong then may be of that program's making.
     let later = (numbers.step > FORMAT)
-        .then(|| steps::program(&transaction, STEP_BY))
+        .then(|| steps::program(transaction, STEP_BY))
         .transpose()
         .map_err(io)?;
-    let what = &*match later {
+    let what = match later {
         None => what.to_string(),
         Some(None) => format!(
             "{what} (taken to format {} by a later version)",
@@ -134,7 +155,6 @@ pub(super) fn read(
         ),
         Some(Some(by)) => format!("{what} (taken to format {} by {by})", numbers.step),
     };
-    let io = |error: Error| store_error(what, error);
     let ours = [
         RECENT.name(),
         TOMBSTONES.name(),
@@ -148,15 +168,9 @@ pub(super) fn read(
         .iter()
         .find(|name| !tables.iter().any(|table| table == *name))
     {
-        return Err(damage(what, &format!("there is no table {missing}")));
+        return Err(damage(&what, &format!("there is no table {missing}")));
     }
-    // What was damaged while the file was closed shows here, before anything is written. No step
-    // changes a row.
-    let opened = rows(what, &transaction, numbers.floor).map_err(io)?;
-    drop(transaction);
-    let_through()?;
-    steps::take(database, numbers.step).map_err(io)?;
-    Ok(opened)
+    Ok(Some((what.into(), numbers)))
 }
 
 /// The first number that is given after `last`. It is some way off, by chance: files have no
