@@ -26,7 +26,7 @@ use simulation::{Kept, Report, seeds};
 use wheelwork_durable::Memory;
 
 /// How many seeds each broken variant of a fleet may take.
-const BROKEN_SEEDS: u64 = 600;
+const BROKEN_SEEDS: u64 = 2_000;
 
 /// A process, with its store in memory.
 fn alone(seed: u64) -> Result<Report, String> {

@@ -13,7 +13,7 @@ use crate::queue::request::{Change, Control, Look, NewTimer, Reply};
 use crate::store::contract::StoreError;
 use crate::store::fault::{DurableFault, is_broken};
 use crate::store::row::{Row, StoreTime};
-use crate::store::write::{SliceLimit, TrialBegun, Write};
+use crate::store::write::{Settled, SliceLimit, TrialBegun, Write};
 use std::time::Duration;
 
 impl Writer {
@@ -178,7 +178,10 @@ impl Writer {
                 }
                 (Plan::TakeBack(_), Some(write)) => self.core.take_back_later(&write),
                 (plan, Some(write)) if !is_broken(DurableFault::HealForgetsAnswers) => {
-                    let plan = plan.again();
+                    // (Under an epoch that is over nothing was stored, and nothing will be.)
+                    let is_current = |of: &Settled| self.core.epoch(of.id.partition()) == of.epoch;
+                    let may_be_stored = write.settles().is_none_or(is_current);
+                    let plan = if may_be_stored { plan.again() } else { plan };
                     let planned = Planned { plan, ..planned };
                     let writes = vec![write];
                     answers.push(HeldUp { writes, planned });

@@ -282,7 +282,7 @@ impl Ledger {
     pub fn is_untold(&mut self, told: Tally) {
         let Self { tally, lost, .. } = self;
         (tally.armed, tally.cancelled) = (told.armed, told.cancelled);
-        tally.moved = told.moved;
+        (tally.moved, tally.stale) = (told.moved, told.stale);
         lost.done += tally.done - told.done;
         lost.failed += tally.failed - told.failed;
         lost.died += tally.died - told.died;
