@@ -1,6 +1,7 @@
 //! Handler: one that works in a transaction of the database, in which its timer is acknowledged.
 
 use super::builder::DurableBuilder;
+use crate::handler::answer::{GiveUp, Later};
 use crate::handler::delivery::{Delivery, HandlerResult};
 use crate::handler::kinds::{HasRight, KindHandler};
 use crate::store::write::Write;
@@ -45,6 +46,7 @@ impl DurableBuilder<Postgres> {
     /// Sets a handler that works in a transaction: what it does there and the end of its timer are
     /// committed together. So that work is done exactly once, however often a node ends meanwhile.
     /// If it says `Err`, or panics, the transaction is rolled back, and the timer is tried again.
+    /// [`Later`](crate::Later) and [`GiveUp`](crate::GiveUp) are such answers: they roll back too.
     ///
     /// Each call that runs at one time has a connection of its own, which is kept for later ones.
     /// Handlers block. In a task of tokio each call has a thread of its own.
@@ -149,12 +151,16 @@ fn run_in(
 
 /// Whether an error, or what has caused it, is a conflict with another transaction: 40001, 40P01,
 /// or a transaction in the way of the acknowledgement while another one was waiting for this one.
-fn is_conflict(error: &(dyn Error + 'static)) -> bool {
+fn is_conflict(error: &(dyn Error + Send + Sync + 'static)) -> bool {
+    // The handler has made up its mind, whatever was the reason.
+    if error.is::<Later>() || error.is::<GiveUp>() {
+        return false;
+    }
     let conflicts = [
         &SqlState::T_R_SERIALIZATION_FAILURE,
         &SqlState::T_R_DEADLOCK_DETECTED,
     ];
-    let mut cause = Some(error);
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = cause {
         if let Some(AckError::Yielded(_)) = error.downcast_ref() {
             return true;

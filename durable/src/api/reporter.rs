@@ -32,7 +32,7 @@ fn key(name: &'static str, labels: &[Label]) -> Key {
     Key::from_parts(name, labels.to_vec())
 }
 
-const COUNTERS: [Figure; 11] = [
+const COUNTERS: [Figure; 13] = [
     figure(
         "wheelwork_durable_armed_total",
         "Timers that were armed.",
@@ -59,13 +59,23 @@ const COUNTERS: [Figure; 11] = [
         |stats| stats.failed,
     ),
     figure(
+        "wheelwork_durable_snoozed_total",
+        "Deliveries whose handler said Later.",
+        |stats| stats.snoozed,
+    ),
+    figure(
+        "wheelwork_durable_given_up_total",
+        "Deliveries whose handler said GiveUp.",
+        |stats| stats.given_up,
+    ),
+    figure(
         "wheelwork_durable_died_total",
         "Timers that have become dead letters.",
         |stats| stats.died,
     ),
     figure(
         "wheelwork_durable_superseded_total",
-        "Timers that failed after another took their key.",
+        "Timers that failed, or were to come later, after another took their key.",
         |stats| stats.superseded,
     ),
     figure(

@@ -1,13 +1,15 @@
 //! Delivery: what a handler gets, and what it says.
 
 use crate::store::row::{DurableId, Row, StoreTime};
+use crate::store::when::When;
 use crate::store::write::Settled;
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// What a handler says: `Ok`, the timer is done; `Err`, it is to be tried again.
+/// What a handler says: `Ok`, the timer is done; `Err`, it is to be tried again. The errors
+/// [`Later`](crate::Later) and [`GiveUp`](crate::GiveUp) mean something else.
 ///
 /// # Example
 /// See [`Delivery`].
@@ -122,6 +124,10 @@ pub(crate) enum Verdict {
     Done,
     /// The handler said `Err`, or panicked: what it said.
     Failed(Arc<str>),
+    /// The handler said [`Later`](super::answer::Later): when.
+    Later(When),
+    /// The handler said [`GiveUp`](super::answer::GiveUp): why.
+    GivenUp(Arc<str>),
     /// The payload is not what the handler reads.
     Undecodable(Arc<str>),
     /// No handler has the kind.
@@ -170,8 +176,7 @@ impl Verdict {
     /// Bytes of what it says.
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            Self::Failed(why) => why.len(),
-            Self::Undecodable(why) => why.len(),
+            Self::Failed(why) | Self::GivenUp(why) | Self::Undecodable(why) => why.len(),
             _ => 0,
         }
     }

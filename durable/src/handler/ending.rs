@@ -6,8 +6,11 @@
 use super::delivery::{Settlement, Verdict};
 use super::recurrence::{NextRun, begun, next_run};
 use super::retry::RetryPolicy;
+use crate::store::fault::{DurableFault, is_broken};
 use crate::store::row::{Cause, StoreTime};
+use crate::store::when::When;
 use crate::store::why::stored_why;
+use std::time::Duration;
 
 /// What becomes of a row.
 pub(crate) enum Ending {
@@ -18,6 +21,8 @@ pub(crate) enum Ending {
     LeftOut(Option<StoreTime>),
     /// It is tried again at this time.
     Retried(StoreTime),
+    /// It is handed out again at this time, and no attempt is counted.
+    Snoozed(StoreTime),
     /// It becomes a dead letter. If its calendar has a next run, the row also stays, and waits for
     /// that run.
     Buried(Cause, NextRun),
@@ -25,10 +30,11 @@ pub(crate) enum Ending {
 
 impl Settlement {
     /// The attempts so far. An attempt in which the process ended is not among them: it counts as a
-    /// crash.
-    pub(crate) const fn attempts_made(&self) -> u32 {
+    /// crash. Nor is one whose handler said that it is to come later.
+    pub(crate) fn attempts_made(&self) -> u32 {
         match self.verdict {
             Verdict::Crashed => self.attempts,
+            Verdict::Later(_) if !is_broken(DurableFault::LaterCounted) => self.attempts,
             _ => self.attempts.saturating_add(1),
         }
     }
@@ -55,6 +61,16 @@ impl Settlement {
                 }
                 Cause::Failed(why.clone())
             }
+            Verdict::Later(when) => {
+                // (It has another deadline at any rate, so that this delivery is over.)
+                let first = now.max(due).after(Duration::from_millis(1));
+                let at = match *when {
+                    When::After(wait) => now.after(wait),
+                    When::At(time) => StoreTime::due_at(time),
+                };
+                return Ending::Snoozed(at.max(first));
+            }
+            Verdict::GivenUp(why) => Cause::GivenUp(why.clone()),
             Verdict::Undecodable(why) => Cause::Undecodable(why.clone()),
             Verdict::UnknownKind => Cause::UnknownKind,
             Verdict::Crashed => Cause::Crashed,

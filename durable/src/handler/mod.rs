@@ -1,5 +1,6 @@
 #![doc = include_str!("README.md")]
 
+pub(crate) mod answer;
 pub(crate) mod caught;
 #[cfg(feature = "serde")]
 pub(crate) mod codec;

@@ -20,6 +20,8 @@ pub(crate) struct WriterCounts {
     pub(crate) moved: Counter,
     pub(crate) done: Counter,
     pub(crate) failed: Counter,
+    pub(crate) snoozed: Counter,
+    pub(crate) given_up: Counter,
     pub(crate) died: Counter,
     pub(crate) superseded: Counter,
     pub(crate) stale: Counter,
@@ -69,9 +71,15 @@ pub struct DurableStats {
     pub done: u64,
     /// Deliveries whose handler said `Err`, or panicked.
     pub failed: u64,
+    /// Deliveries whose handler said [`Later`](crate::Later).
+    pub snoozed: u64,
+    /// Deliveries whose handler said [`GiveUp`](crate::GiveUp). They are also among those that
+    /// died.
+    pub given_up: u64,
     /// Timers that have become dead letters.
     pub died: u64,
-    /// Timers that were being handled when another took their key, and that failed.
+    /// Timers that were being handled when another took their key, and that failed or were to come
+    /// later.
     pub superseded: u64,
     /// Answers of handlers that the store refused: another node had taken over, or what was said is
     /// stored already.
@@ -146,6 +154,8 @@ impl WriterCounts {
             moved: self.moved.get(),
             done: self.done.get(),
             failed: self.failed.get(),
+            snoozed: self.snoozed.get(),
+            given_up: self.given_up.get(),
             died: self.died.get(),
             superseded: self.superseded.get(),
             stale: self.stale.get(),

@@ -1,5 +1,6 @@
 //! Settle: RunSettle, what a handler's answer comes to, for the writer.
 
+use crate::handler::answer::{GiveUp, Later};
 use crate::handler::caught::caught;
 use crate::handler::delivery::{Delivery, Done, HandlerResult, Settlement, Verdict};
 use crate::handler::recurrence::{DueRun, due_run};
@@ -36,6 +37,19 @@ fn said(error: Box<dyn Error + Send + Sync>) -> String {
     text.unwrap_or_else(|| "its error panicked when it was shown".to_owned())
 }
 
+/// What an error comes to that a handler uses as an answer. `Err`: it is another error.
+fn answered(error: Box<dyn Error + Send + Sync>) -> Result<Verdict, Box<dyn Error + Send + Sync>> {
+    let error = match error.downcast::<Later>() {
+        Ok(later) => return Ok(Verdict::Later(later.when())),
+        Err(error) => error,
+    };
+    let why = said(error.downcast::<GiveUp>()?.into_why());
+    Ok(match is_broken(DurableFault::GivenUpRetried) {
+        false => Verdict::GivenUp(stored_why(&why)),
+        true => Verdict::Failed(stored_why(&why)),
+    })
+}
+
 /// What a handler's answer comes to. Tells the hook of a failure.
 pub(super) fn verdict(
     shared: &DurableShared,
@@ -44,7 +58,10 @@ pub(super) fn verdict(
 ) -> Verdict {
     let why = match answer {
         Ok(Ok(())) => return Verdict::Done,
-        Ok(Err(error)) => said(error),
+        Ok(Err(error)) => match answered(error) {
+            Ok(verdict) => return verdict,
+            Err(error) => said(error),
+        },
         Err(panic) => {
             let text = panic_text(&*panic);
             caught(|| drop(panic));

@@ -56,6 +56,10 @@ pub enum DurableFault {
     AckLost,
     /// RunSettle: nor of one that has failed.
     RetryLost,
+    /// RunSettle: a delivery that is to come later counts as an attempt.
+    LaterCounted,
+    /// RunSettle: a timer that its handler gives up is tried again.
+    GivenUpRetried,
     /// TurnTake: requests are taken however large they are.
     BytesUnbounded,
     /// TurnTake: what handlers say comes behind the calls that wait.
@@ -114,7 +118,7 @@ pub enum DurableFault {
 /// Those that the simulation of a process notices, but for the steps of an outage.
 #[cfg(feature = "__faults")]
 #[doc(hidden)]
-pub const DURABLE_FAULTS: [DurableFault; 31] = [
+pub const DURABLE_FAULTS: [DurableFault; 33] = [
     DurableFault::ToldBeforeCommit,
     DurableFault::ArmNotPlaced,
     DurableFault::RetryNotPlaced,
@@ -139,6 +143,8 @@ pub const DURABLE_FAULTS: [DurableFault; 31] = [
     DurableFault::SetUntold,
     DurableFault::AckLost,
     DurableFault::RetryLost,
+    DurableFault::LaterCounted,
+    DurableFault::GivenUpRetried,
     DurableFault::BytesUnbounded,
     DurableFault::SliceLast,
     DurableFault::WatermarkCharged,

@@ -537,8 +537,7 @@ pub enum Cause {
     /// The process has crashed, or was killed, as often as the policy's `crash_attempts` allows
     /// while the timer was on trial alone.
     Crashed,
-    /// Its handler has given it up, and said why, up to 4 KiB of that.
-    #[doc(hidden)]
+    /// Its handler has given it up by [`GiveUp`](crate::GiveUp): why, up to 4 KiB of that.
     GivenUp(Arc<str>),
     /// It was not to be handed out any more.
     #[doc(hidden)]

@@ -86,6 +86,7 @@ pub(super) struct KindCancelled {
 pub(super) enum Ended {
     Done,
     Failed,
+    Snoozed,
     Died(Box<DeadLetter>),
     /// A run of a calendar was too late.
     LeftOut,

@@ -125,6 +125,15 @@ impl Writer {
                 };
                 (retry, Ended::Failed)
             }
+            Ending::Snoozed(at) => {
+                let put_off = Write::Retry {
+                    of,
+                    at,
+                    attempts,
+                    crashes,
+                };
+                (put_off, Ended::Snoozed)
+            }
             Ending::Buried(cause, next) => {
                 self.core.note_made_up(id, next.made_up);
                 let next = next.at.map(|at| (at, self.core.store.new_id(None, due)));
@@ -176,6 +185,10 @@ impl Writer {
                 counts.failed.add(1);
                 counts.superseded.add(u64::from(!stays));
             }
+            Ended::Snoozed => {
+                counts.snoozed.add(1);
+                counts.superseded.add(u64::from(!stays));
+            }
             Ended::Died(letter) => self.tell_of_death(*letter),
             Ended::LeftOut | Ended::Back => {}
         }
@@ -184,8 +197,10 @@ impl Writer {
     fn tell_of_death(&self, letter: DeadLetter) {
         let counts = &self.core.shared.counts;
         counts.died.add(1);
-        if matches!(letter.cause, Cause::Failed(_)) {
-            counts.failed.add(1);
+        match letter.cause {
+            Cause::Failed(_) => counts.failed.add(1),
+            Cause::GivenUp(_) => counts.given_up.add(1),
+            _ => {}
         }
         let hook = self.core.shared.hooks.dead.clone();
         if hook.is_none() && !cfg!(feature = "tracing") {

@@ -6,6 +6,7 @@
 //! those that need a PostgreSQL (`../postgres/`), and those that start or fork processes, or need
 //! one of their own.
 
+mod answers;
 mod beside_large;
 mod board;
 mod check;

@@ -9,13 +9,15 @@ use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use wheelwork_durable::{Delivery, HandlerResult, SpawnedFuture};
+use wheelwork_durable::{Delivery, GiveUp, HandlerResult, Later, SpawnedFuture};
 
 /// How a handler ends.
 #[derive(Clone, Copy)]
 enum End {
     Done,
     Failed,
+    Later,
+    GivesUp,
     Panics,
     Dies,
 }
@@ -26,8 +28,25 @@ fn end_by_chance(kind: &str, rng: &mut Rng, has_trouble: bool) -> End {
         ("poison", _) => End::Dies,
         ("shaky", 0..3) | ("batch" | "limited", 0) => End::Failed,
         ("shaky", 3) => End::Panics,
+        ("shaky", 5) | ("batch", 1) => End::Later,
+        ("shaky", 6) => End::GivesUp,
         ("shaky", 4) if has_trouble && rng.u8(..10) == 0 => End::Dies,
         _ => End::Done,
+    }
+}
+
+/// How long a timer is put off.
+fn wait_by_chance(rng: &mut Rng) -> Duration {
+    MS * [0, 1, 40, 700, 9_000][rng.usize(..5)]
+}
+
+/// What a handler returns.
+fn answer(said: Said, wait: Duration) -> HandlerResult {
+    match said {
+        Said::Done => Ok(()),
+        Said::Later => Err(Later::after(wait).into()),
+        Said::GaveUp => Err(GiveUp::because("simulated").into()),
+        Said::Failed | Said::Nothing => Err("simulated".into()),
     }
 }
 
@@ -43,19 +62,20 @@ impl Future for Lasting {
 
     fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<HandlerResult> {
         let mut world = self.shared.lock();
-        let is_done = world.rng.u8(..4) > 0;
-        let said = if is_done { Said::Done } else { Said::Failed };
+        let said = match world.rng.u8(..12) {
+            0 => Said::Later,
+            1 => Said::GaveUp,
+            2..4 => Said::Failed,
+            _ => Said::Done,
+        };
+        let wait = wait_by_chance(&mut world.rng);
         world.note(format_args!(
             "  node {} has handled {}: {said:?}",
             self.node,
             token(self.delivery.payload())
         ));
         world.ledger.said(self.node, &self.delivery, said);
-        Poll::Ready(if is_done {
-            Ok(())
-        } else {
-            Err("simulated".into())
-        })
+        Poll::Ready(answer(said, wait))
     }
 }
 
@@ -121,17 +141,20 @@ impl Shared {
 
     fn finish(&self, node: usize, delivery: &Delivery, end: End) -> HandlerResult {
         let mut world = self.lock();
+        let said = match end {
+            End::Done => Said::Done,
+            End::Later => Said::Later,
+            End::GivesUp => Said::GaveUp,
+            End::Failed | End::Panics | End::Dies => Said::Failed,
+        };
         match end {
-            End::Done => {
-                world.ledger.said(node, delivery, Said::Done);
-                Ok(())
-            }
-            End::Failed => {
-                world.ledger.said(node, delivery, Said::Failed);
-                Err("simulated".into())
+            End::Done | End::Failed | End::Later | End::GivesUp => {
+                let wait = wait_by_chance(&mut world.rng);
+                world.ledger.said(node, delivery, said);
+                answer(said, wait)
             }
             End::Panics => {
-                world.ledger.said(node, delivery, Said::Failed);
+                world.ledger.said(node, delivery, said);
                 drop(world);
                 // (Without a word from the panic hook.)
                 resume_unwind(Box::new("simulated"))

@@ -40,6 +40,8 @@ pub enum State {
 pub enum Said {
     Done,
     Failed,
+    Later,
+    GaveUp,
     /// It has not ended.
     Nothing,
 }
@@ -82,6 +84,8 @@ pub struct Tally {
     moved: u64,
     done: u64,
     failed: u64,
+    snoozed: u64,
+    given_up: u64,
     died: u64,
     /// Settlements of another epoch.
     stale: u64,
@@ -285,6 +289,8 @@ impl Ledger {
         (tally.moved, tally.stale) = (told.moved, told.stale);
         lost.done += tally.done - told.done;
         lost.failed += tally.failed - told.failed;
+        lost.snoozed += tally.snoozed - told.snoozed;
+        lost.given_up += tally.given_up - told.given_up;
         lost.died += tally.died - told.died;
     }
 
@@ -294,6 +300,8 @@ impl Ledger {
         let lost = std::mem::take(&mut self.lost);
         self.tally.done -= lost.done;
         self.tally.failed -= lost.failed;
+        self.tally.snoozed -= lost.snoozed;
+        self.tally.given_up -= lost.given_up;
         self.tally.died -= lost.died;
     }
 
@@ -306,6 +314,8 @@ impl Ledger {
             (tally.moved, stats.moved),
             (tally.done, stats.done),
             (tally.failed, stats.failed),
+            (tally.snoozed, stats.snoozed),
+            (tally.given_up, stats.given_up),
             (tally.died, stats.died),
             (tally.stale, stats.stale),
         ]

@@ -342,14 +342,19 @@ impl Ledger {
                 // This trial has not ended the process.
                 let before = stored.crashes.saturating_sub(stored.suspect.into());
                 let max = self.setup.attempts_max;
-                let is_counted = attempts == former + 1 && attempts < max && crashes == before;
-                said == Some(Said::Failed) && is_counted && at >= of.due
+                let is_counted = match said {
+                    Some(Said::Failed) => attempts == former + 1 && attempts < max,
+                    Some(Said::Later) => attempts == former && at > of.due,
+                    _ => false,
+                };
+                is_counted && crashes == before && at >= of.due
             }
         };
         self.demand(is_right, || {
             format!("{stored:?} said {said:?}, and is to be tried again: {write:?}")
         });
-        self.tally.failed += u64::from(!is_back);
+        self.tally.failed += u64::from(said == Some(Said::Failed));
+        self.tally.snoozed += u64::from(said == Some(Said::Later));
         match row {
             Some(row) => {
                 let counts = (row.due, row.attempts, row.crashes, row.suspect);
@@ -378,6 +383,7 @@ impl Ledger {
         let (stored, setup) = (&timer.row, &self.setup);
         let is_right = match cause {
             Cause::Failed(_) => said == Some(Said::Failed) && *attempts >= setup.attempts_max,
+            Cause::GivenUp(_) => said == Some(Said::GaveUp) && *attempts == stored.attempts + 1,
             // (The first crash was that of a group.)
             Cause::Crashed => {
                 stored.crashes > setup.crashes_max
@@ -392,6 +398,7 @@ impl Ledger {
         });
         self.tally.died += 1;
         self.tally.failed += u64::from(matches!(cause, Cause::Failed(_)));
+        self.tally.given_up += u64::from(matches!(cause, Cause::GivenUp(_)));
         match (next, row) {
             (Some((_, copy)), Some(row)) => {
                 // A recurring timer dies once, as this copy, and goes on.
