@@ -320,7 +320,7 @@ const TRACE_MAX: usize = 128;
 
 impl RowMore {
     /// Whether a row may have this time limit, in milliseconds. Each store can keep it.
-    #[cfg(feature = "redb")]
+    #[cfg(any(feature = "redb", feature = "postgres"))]
     pub(crate) const fn is_limit(millis: u64) -> bool {
         0 < millis && millis <= StoreTime::MAX.0
     }
@@ -351,7 +351,7 @@ impl Row {
     }
 
     /// The parts that few rows have.
-    #[cfg(feature = "redb")]
+    #[cfg(any(feature = "redb", feature = "postgres"))]
     pub(crate) fn more(&self) -> Option<&RowMore> {
         self.more.as_deref()
     }

@@ -107,7 +107,7 @@ fn types_of(statement: &postgres::Statement) -> String {
 }
 
 /// A node of number 3, by its statements.
-struct OldNode {
+pub(crate) struct OldNode {
     client: Client,
     prepared: BTreeMap<String, postgres::Statement>,
     node: Uuid,
@@ -115,7 +115,7 @@ struct OldNode {
 
 impl OldNode {
     /// It has prepared all its statements, and joined.
-    fn join(schema: &Schema) -> Result<Self, postgres::Error> {
+    pub(crate) fn join(schema: &Schema) -> Result<Self, postgres::Error> {
         let mut client = schema.client();
         let mut prepared = BTreeMap::new();
         for Old { text, .. } in statements_of_3(schema) {
@@ -151,7 +151,7 @@ impl OldNode {
     }
 
     /// Runs the statement that has this in it.
-    fn run_of(
+    pub(crate) fn run_of(
         &mut self,
         has: &[&str],
         values: &[&(dyn postgres::types::ToSql + Sync)],

@@ -10,7 +10,7 @@ use wheelwork_durable::{Cause, DurableId, Partition, Row, StoreTime};
 
 /// A store that one node has for itself.
 pub struct Opened<S> {
-    store: S,
+    pub store: S,
     epochs: BTreeMap<Partition, u64>,
 }
 
@@ -24,25 +24,25 @@ impl<S: Both> Opened<S> {
         }
     }
 
-    fn row(&mut self, due_ms: u64, key: Option<&str>) -> Row {
+    pub(super) fn row(&mut self, due_ms: u64, key: Option<&str>) -> Row {
         let id = self.store.new_id(key, at(due_ms));
         let mut row = Row::new(id, at(due_ms), "kind".into(), (*b"payload").into());
         row.key = key.map(Into::into);
         row
     }
 
-    fn one(&mut self, write: Write) -> Outcome {
+    pub(super) fn one(&mut self, write: Write) -> Outcome {
         self.store
             .commit(vec![write], &mut Unasked)
             .unwrap()
             .remove(0)
     }
 
-    fn arm(&mut self, row: &Row) {
+    pub(super) fn arm(&mut self, row: &Row) {
         assert_eq!(self.one(Write::Arm(row.clone())), Outcome::Armed(None));
     }
 
-    fn of(&self, row: &Row) -> Settled {
+    pub(super) fn of(&self, row: &Row) -> Settled {
         Settled {
             id: row.id,
             due: row.due,
@@ -50,25 +50,25 @@ impl<S: Both> Opened<S> {
         }
     }
 
-    fn leases(&self) -> Vec<Lease> {
+    pub(super) fn leases(&self) -> Vec<Lease> {
         let leases = self.epochs.iter();
         leases
             .map(|(&partition, &epoch)| Lease { partition, epoch })
             .collect()
     }
 
-    fn claim(&mut self, upto_ms: u64) {
+    pub(super) fn claim(&mut self, upto_ms: u64) {
         let lost = self.store.claim(&self.leases(), at(upto_ms)).unwrap();
         assert_eq!(lost, []);
     }
 
-    fn load(&mut self, after: Position, until: StoreTime, limit: usize) -> Vec<Row> {
+    pub(super) fn load(&mut self, after: Position, until: StoreTime, limit: usize) -> Vec<Row> {
         let all: Vec<_> = (0..256).collect();
         let limit = SliceLimit::rows(limit);
         self.store.load_many(&all, after, until, limit).unwrap()
     }
 
-    fn all(&mut self) -> Vec<Row> {
+    pub(super) fn all(&mut self) -> Vec<Row> {
         self.load(Position::MIN, StoreTime::MAX, 100_000)
     }
 }
@@ -251,7 +251,7 @@ fn a_stale_settlement_does_nothing<S: Both>(open: &mut Opened<S>) {
 /// A demand.
 pub type Demand<S> = fn(&mut Opened<S>);
 
-/// All of them, by name, but for that of texts.
+/// All of them, by name, but for that of texts and those of held rows.
 pub fn demands<S: Both>() -> [(&'static str, Demand<S>); 5] {
     [
         ("rows come back", rows_come_back),

@@ -2,13 +2,15 @@
 //! to say one thing.
 
 use super::super::shared_memory::{SharedMemory, SharedPlace};
+use super::held::with_parts;
 use super::{Both, Standing, Tables, Unasked, at, memory, partition_of_key, standing};
 use fastrand::Rng;
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Write as _};
 use std::sync::Arc;
 use wheelwork_durable::contract::{
-    KindSlice, Lease, LeaseNews, Outcome, Position, Settled, SliceLimit, Store, Target, Write,
+    HeldWhy, KindSlice, Lease, LeaseNews, Outcome, Position, Settled, SliceLimit, Store, Target,
+    Write,
 };
 use wheelwork_durable::{Cause, DeadLetter, DurableId, Partition, Postgres, Row, StoreTime};
 
@@ -389,8 +391,12 @@ impl History<'_> {
     }
 
     fn write(&mut self) -> Option<Write> {
-        let due = self.due();
-        Some(match self.rng.u8(..100) {
+        let mut due = self.due();
+        if self.rng.u8(..40) == 0 {
+            // As late as a held row.
+            due = at((1 << 47) + due.as_millis());
+        }
+        Some(match self.rng.u8(..105) {
             0..40 => {
                 let key = (self.rng.u8(..3) == 0).then(|| self.rng.choice(KEYS).unwrap());
                 let id = self.new_id(key, due);
@@ -401,6 +407,9 @@ impl History<'_> {
                 row.key = key.map(Into::into);
                 row.attempts = self.rng.u32(..4) / 2;
                 row.calendar = (self.rng.u8(..4) == 0).then(|| "* * * * *".into());
+                if self.rng.u8(..4) == 0 {
+                    with_parts(&mut row, self.rng.u8(..8));
+                }
                 Write::Arm(row)
             }
             40..55 => Write::Cancel(self.target()?),
@@ -429,6 +438,8 @@ impl History<'_> {
                     Cause::Undecodable("why".into()),
                     Cause::Failed("so".into()),
                     Cause::Crashed,
+                    Cause::GivenUp("no such order".into()),
+                    Cause::Expired,
                 ];
                 let of = self.settled()?;
                 let next = self.rng.bool().then(|| (due, self.new_id(None, due)));
@@ -441,6 +452,14 @@ impl History<'_> {
                     next,
                 }
             }
+            100.. => Write::Hold {
+                of: self.settled()?,
+                why: self
+                    .rng
+                    .choice([HeldWhy::Unhandled, HeldWhy::Paused])
+                    .unwrap(),
+                since: due,
+            },
             94..98 => Write::Revive(self.some_dead()?, due),
             _ => Write::Discard(self.some_dead()?),
         })

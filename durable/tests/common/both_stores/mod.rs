@@ -1,12 +1,13 @@
 //! Two stores that nodes can share, `Postgres` and the one in memory: how a test has them.
 
 pub mod demands;
+pub mod held;
 pub mod histories;
 mod tables;
 
 pub use tables::Tables;
 
-use super::shared_memory::{Making, MemoryClock, SharedPlace};
+use super::shared_memory::{Making, MemoryClock, SharedPlace, StoreBreak};
 use md5::Digest;
 use std::time::{Duration, SystemTime};
 use wheelwork_durable::contract::{Gate, SharedStore, Store, StoreClock};
@@ -14,7 +15,7 @@ use wheelwork_durable::{DurableId, Partition, StoreTime};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-pub fn at(millis: u64) -> StoreTime {
+pub const fn at(millis: u64) -> StoreTime {
     StoreTime::from_millis(millis)
 }
 
@@ -55,6 +56,10 @@ impl MemoryClock for Standing {
 }
 
 pub fn memory() -> SharedPlace {
+    broken_memory(None)
+}
+
+pub fn broken_memory(broken: Option<StoreBreak>) -> SharedPlace {
     let making = Making {
         partitions: 256,
         partition_of_key,
@@ -62,7 +67,7 @@ pub fn memory() -> SharedPlace {
         claim_ahead: Duration::from_millis(25),
         has_news: false,
         strikes: true,
-        broken: None,
+        broken,
     };
     SharedPlace::new(making, standing())
 }

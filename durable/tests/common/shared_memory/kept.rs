@@ -8,7 +8,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::SystemTime;
 use wheelwork_durable::contract::{
-    KindSlice, Outcome, Position, Settled, Target, TrialBegun, Write,
+    Held, KindSlice, Outcome, Position, Settled, Target, TrialBegun, Write,
 };
 use wheelwork_durable::{DeadLetter, DurableId, Partition, Row, StoreTime};
 
@@ -39,6 +39,17 @@ pub struct Kept {
     pub users: BTreeMap<u64, User>,
     pub locks: BTreeMap<DurableId, Lock>,
     pub key_locks: BTreeMap<Arc<str>, u64>,
+}
+
+/// A held row is due at its deadline after this.
+pub const HELD_BASE: StoreTime = StoreTime::from_millis(1 << 47);
+
+/// The deadline of a held row that wants this one. Of a held row, its own.
+fn held_due(due: StoreTime) -> StoreTime {
+    match due < HELD_BASE {
+        true => StoreTime::from_millis(HELD_BASE.as_millis() + due.as_millis()),
+        false => due,
+    }
 }
 
 /// The epoch of a row that a node writes, and that nobody has handed out: it is not suspect, if it
@@ -116,6 +127,7 @@ impl Kept {
         let row = self.rows.get_mut(&id)?;
         self.order.remove(&(id.partition(), row.position()));
         row.due = due;
+        row.set_held(None);
         self.order.insert((id.partition(), row.position()));
         Some(row)
     }
@@ -206,17 +218,46 @@ impl Kept {
         if row.superseded || !self.may_go(row) {
             return None;
         }
-        let id = row.id;
+        let (id, held) = (row.id, row.held());
         let written = self.epochs.entry(id).or_default();
         *written = (*written).max(own_epoch(own, id));
-        self.set_due(id, due).cloned()
+        match held {
+            Some(held) if self.is(StoreBreak::MoveKeepsHeld) => {
+                let row = self.set_due(id, held_due(due))?;
+                row.set_held(Some(held));
+                Some(row.clone())
+            }
+            _ => self.set_due(id, due).cloned(),
+        }
+    }
+
+    /// A row goes behind all that are not held.
+    fn hold(&mut self, of: &Settled, held: Held) -> Option<Row> {
+        self.epochs.insert(of.id, of.epoch);
+        let due = match self.is(StoreBreak::HeldFallsDue) {
+            true => of.due,
+            false => held_due(of.due),
+        };
+        let row = self.set_due(of.id, due)?;
+        row.set_held(Some(held));
+        Some(row.clone())
+    }
+
+    /// Whether a row is as late as a held one, and is not held: it cannot be.
+    fn is_late(&self, of: &Settled) -> bool {
+        let row = self.rows.get(&of.id).filter(|row| !row.superseded);
+        row.is_some_and(|row| row.due >= HELD_BASE && row.held().is_none())
     }
 
     /// A row that was handed out is to fire again. `counts`: its attempts and crashes.
     fn again(&mut self, of: &Settled, due: StoreTime, counts: (u32, u32)) -> Option<Row> {
         self.epochs.insert(of.id, of.epoch);
+        let parts_go = self.is(StoreBreak::RetryForgetsParts);
         let row = self.set_due(of.id, due)?;
         (row.attempts, row.crashes) = counts;
+        if parts_go {
+            row.set_expires(None);
+        }
         Some(row.clone())
     }
 
@@ -250,7 +291,7 @@ impl Kept {
         let Some(row) = row.filter(|_| is_current).cloned() else {
             return Outcome::Settled(false, None);
         };
-        if row.superseded {
+        if row.superseded && !self.is(StoreBreak::SupersededStays) {
             self.remove(row.id);
             return Outcome::Settled(true, None);
         }
@@ -280,6 +321,10 @@ impl Kept {
                 attempts,
                 crashes,
             } => self.settle(&of, |kept, _| kept.again(&of, at, (attempts, crashes))),
+            Write::Hold { of, .. } if self.is_late(&of) => Outcome::Settled(false, None),
+            Write::Hold { of, why, since } => {
+                self.settle(&of, |kept, _| kept.hold(&of, Held { why, since }))
+            }
             Write::Bury {
                 of,
                 cause,
@@ -289,6 +334,10 @@ impl Kept {
                 next,
             } => self.settle(&of, |kept, row| {
                 let mut letter = row;
+                if letter.held().is_some() {
+                    letter.due = StoreTime::MIN.after(letter.due.since(HELD_BASE));
+                }
+                letter.set_held(None);
                 (letter.attempts, letter.crashes) = (attempts, crashes);
                 let still_to_fire = match next {
                     None => {
@@ -308,6 +357,7 @@ impl Kept {
             Write::Revive(id, due) => Outcome::Revived(self.dead.remove(&id).map(|letter| {
                 let mut row = letter.row;
                 (row.due, row.key) = (due, None);
+                row.set_held(None);
                 (row.attempts, row.crashes) = (0, 0);
                 self.insert(row.clone(), own_epoch(own, id));
                 row

@@ -43,9 +43,17 @@ pub enum StoreBreak {
     OldWatermark,
     /// What a user's transaction has changed stays, though it was rolled back.
     RollbackStays,
+    /// A held row keeps its deadline, and so falls due.
+    HeldFallsDue,
+    /// A held row that is moved is held still.
+    MoveKeepsHeld,
+    /// A row whose key another has taken is held, or tried again.
+    SupersededStays,
+    /// A row that is tried again has lost when it expires.
+    RetryForgetsParts,
 }
 
-/// All of them.
+/// Those that a fleet without held rows notices.
 pub const STORE_BREAKS: [StoreBreak; 7] = [
     StoreBreak::EpochIgnored,
     StoreBreak::WatermarkIgnored,
@@ -54,6 +62,15 @@ pub const STORE_BREAKS: [StoreBreak; 7] = [
     StoreBreak::LockIgnored,
     StoreBreak::OldWatermark,
     StoreBreak::RollbackStays,
+];
+
+/// Those of held rows, and of what few rows have.
+pub const HELD_BREAKS: [StoreBreak; 5] = [
+    StoreBreak::EpochIgnored,
+    StoreBreak::HeldFallsDue,
+    StoreBreak::MoveKeepsHeld,
+    StoreBreak::SupersededStays,
+    StoreBreak::RetryForgetsParts,
 ];
 
 /// How a store is made.

@@ -217,6 +217,7 @@ pub fn name_of(write: &Write) -> Option<Target> {
         Write::Begin { of, .. }
         | Write::Ack { of, .. }
         | Write::Retry { of, .. }
+        | Write::Hold { of, .. }
         | Write::Bury { of, .. } => Some(Target::Id(of.id)),
         _ => None,
     }

@@ -2,15 +2,15 @@
 
 use super::commit::Making;
 use super::locked::{LockedRows, is_free};
-use super::rows::{durable_id, millis, part, uuid};
+use super::rows::{durable_id, held_mark, millis, part, uuid};
 use super::statement::{Sql, Statement, statement};
-use crate::store::row::Row;
+use crate::store::row::{Row, RowMore};
 use crate::store::write::{Outcome, Write};
 use tokio_postgres::Error;
 use uuid::Uuid;
 
 /// What a session prepares of this file.
-pub(super) const ALL: &[&Sql] = &[Arm::SQL];
+pub(super) const ALL: &[&Sql] = &[Arm::SQL, ArmMore::SQL];
 
 statement! {
     /// Puts rows in.
@@ -36,6 +36,41 @@ FROM unnest(:part::smallint[], :due::bigint[], :id::uuid[], :kind::text[], :key:
         :payload::bytea[], :attempts::bigint[], :crashes::bigint[], :calendar::text[],
         :moved::boolean[], :epoch::bigint[])
     u (part, due, id, kind, key, payload, attempts, crashes, calendar, moved, epoch)"
+}
+
+statement! {
+    /// Puts rows in that have parts which few rows have. (`Arm` is for all others: an array of
+    /// nothing costs each row, too.)
+    ArmMore<'a> {
+        part: &'a [i16],
+        due: &'a [i64],
+        id: &'a [Uuid],
+        kind: &'a [&'a str],
+        key: &'a [Option<&'a str>],
+        payload: &'a [&'a [u8]],
+        attempts: &'a [i64],
+        crashes: &'a [i64],
+        calendar: &'a [Option<&'a str>],
+        moved: &'a [bool],
+        epoch: &'a [i64],
+        held: &'a [i16],
+        held_since: &'a [Option<i64>],
+        expires: &'a [Option<i64>],
+        limit_ms: &'a [Option<i64>],
+        trace: &'a [Option<&'a str>],
+    }
+    -> () = |_| ();
+    "
+INSERT INTO {s}.timer (part, due, id, kind, key, payload, attempts, crashes, calendar, superseded,
+    moved, epoch, held, held_since, expires, limit_ms, trace)
+SELECT part, due, id, kind, key, payload, attempts, crashes, calendar, false, moved, epoch, held,
+    held_since, expires, limit_ms, trace
+FROM unnest(:part::smallint[], :due::bigint[], :id::uuid[], :kind::text[], :key::text[],
+        :payload::bytea[], :attempts::bigint[], :crashes::bigint[], :calendar::text[],
+        :moved::boolean[], :epoch::bigint[], :held::smallint[], :held_since::bigint[],
+        :expires::bigint[], :limit_ms::bigint[], :trace::text[])
+    u (part, due, id, kind, key, payload, attempts, crashes, calendar, moved, epoch, held,
+        held_since, expires, limit_ms, trace)"
 }
 
 /// Columns of rows that are put in.
@@ -86,22 +121,76 @@ impl<'a> Armed<'a> {
     }
 }
 
+/// Columns of rows that have what few rows have.
+#[derive(Default)]
+struct ArmedMore<'a> {
+    rows: Armed<'a>,
+    held: Vec<i16>,
+    held_since: Vec<Option<i64>>,
+    expires: Vec<Option<i64>>,
+    limits: Vec<Option<i64>>,
+    traces: Vec<Option<&'a str>>,
+}
+
+impl<'a> ArmedMore<'a> {
+    fn push(&mut self, row: &'a Row, more: &'a RowMore, epoch: i64) {
+        self.rows.push(row, epoch);
+        self.held
+            .push(more.held.map_or(0, |held| held_mark(held.why)));
+        self.held_since
+            .push(more.held.map(|held| millis(held.since)));
+        self.expires.push(more.expires.map(millis));
+        // (It fits, as `RowMore::is_limit` has it.)
+        let limit = more.limit_ms.map(i64::try_from);
+        self.limits.push(limit.and_then(Result::ok));
+        self.traces.push(more.trace.as_deref());
+    }
+
+    fn arm(&self) -> ArmMore<'_> {
+        ArmMore {
+            part: &self.rows.parts,
+            due: &self.rows.dues,
+            id: &self.rows.ids,
+            kind: &self.rows.kinds,
+            key: &self.rows.keys,
+            payload: &self.rows.payloads,
+            attempts: &self.rows.attempts,
+            crashes: &self.rows.crashes,
+            calendar: &self.rows.calendars,
+            moved: &self.rows.moved,
+            epoch: &self.rows.epochs,
+            held: &self.held,
+            held_since: &self.held_since,
+            expires: &self.expires,
+            limit_ms: &self.limits,
+            trace: &self.traces,
+        }
+    }
+}
+
 impl Making<'_> {
     /// Makes the changes that put rows in.
     pub(super) async fn arm(&mut self, numbers: &mut Vec<usize>) -> Result<(), Error> {
         let own = self.take(numbers, |write| matches!(write, Write::Arm(_)));
         self.replace(&own).await?;
-        let mut armed = Armed::default();
+        let (mut armed, mut armed_more) = (Armed::default(), ArmedMore::default());
         for number in own {
             if matches!(self.outcomes[number], Some(Outcome::Blocked(_))) {
                 continue;
             }
             if let Write::Arm(row) = &self.writes[number] {
-                armed.push(row, self.own_epoch(row.id.partition()));
+                let epoch = self.own_epoch(row.id.partition());
+                match row.more() {
+                    None => armed.push(row, epoch),
+                    Some(more) => armed_more.push(row, more, epoch),
+                }
             }
         }
         if !armed.ids.is_empty() {
             self.live.ask(&armed.arm()).await?;
+        }
+        if !armed_more.held.is_empty() {
+            self.live.ask(&armed_more.arm()).await?;
         }
         Ok(())
     }

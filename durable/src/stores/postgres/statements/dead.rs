@@ -1,7 +1,7 @@
 //! Dead: dead letters become timers again, are discarded, and are listed.
 
 use super::commit::Making;
-use super::rows::{cause_of, millis, part, row_of, time, uuid};
+use super::rows::{ROW_COLUMNS, cause_of, millis, part, row_of, time, uuid};
 use super::statement::{Sql, Statement, statement};
 use crate::store::row::{DeadLetter, DurableId, Row, StoreTime};
 use crate::store::write::{Outcome, Write};
@@ -32,12 +32,14 @@ statement! {
     -> Row = row_of;
     "
 INSERT INTO {s}.timer (part, due, id, kind, key, payload, attempts, crashes, calendar, superseded,
-    moved, epoch)
-SELECT u.part, u.due, d.id, d.kind, NULL, d.payload, 0, 0, d.calendar, false, u.moved, u.epoch
+    moved, epoch, expires, limit_ms, trace)
+SELECT u.part, u.due, d.id, d.kind, NULL, d.payload, 0, 0, d.calendar, false, u.moved, u.epoch,
+    d.expires, d.limit_ms, d.trace
 FROM unnest(:part::smallint[], :due::bigint[], :id::uuid[], :moved::boolean[], :epoch::bigint[])
         u (part, due, id, moved, epoch)
     JOIN {s}.dead d ON d.id = u.id
-RETURNING due, id, kind, key, payload, attempts, calendar, superseded, crashes"
+RETURNING due, id, kind, key, payload, attempts, calendar, superseded, crashes, held, held_since,
+    expires, limit_ms, trace"
 }
 
 statement! {
@@ -52,16 +54,17 @@ statement! {
     Dead { after: Uuid, limit: i64 }
     -> DeadLetter = letter_of;
     "
-SELECT due, id, kind, key, payload, attempts, calendar, false, crashes, cause, why, since
+SELECT due, id, kind, key, payload, attempts, calendar, false, crashes, 0::smallint,
+    NULL::bigint, expires, limit_ms, trace, cause, why, since
     FROM {s}.dead
     WHERE id > :after ORDER BY id LIMIT :limit"
 }
 
 /// A dead letter from its columns: those of a row, cause, why, since.
 fn letter_of(columns: &tokio_postgres::Row) -> DeadLetter {
-    let why: &str = columns.get(10);
-    let cause = cause_of(columns.get(9), why);
-    DeadLetter::new(row_of(columns), cause, time(columns.get(11)))
+    let [cause, why, since] = [ROW_COLUMNS, ROW_COLUMNS + 1, ROW_COLUMNS + 2];
+    let cause = cause_of(columns.get(cause), columns.get(why));
+    DeadLetter::new(row_of(columns), cause, time(columns.get(since)))
 }
 
 /// Columns of dead letters that become timers again.

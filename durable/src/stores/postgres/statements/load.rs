@@ -1,6 +1,6 @@
 //! Load: rows are read and counted.
 
-use super::rows::{row_of, time};
+use super::rows::{ROW_COLUMNS, row_of, time};
 use super::statement::{Sql, Statement, statement};
 use crate::store::row::{Row, StoreTime};
 use uuid::Uuid;
@@ -22,7 +22,7 @@ statement! {
     -> (Row, i64) = loaded_of;
     "
 SELECT c.due, c.id, c.kind, c.key, c.payload, c.attempts, c.calendar, c.superseded, c.crashes,
-    c.epoch FROM (
+    c.held, c.held_since, c.expires, c.limit_ms, c.trace, c.epoch FROM (
     SELECT t.*, sum(octet_length(t.payload)) OVER (ORDER BY t.due, t.id)
         - octet_length(t.payload) AS before
     FROM unnest(:part::smallint[]) p (part) CROSS JOIN LATERAL (
@@ -37,7 +37,7 @@ statement! {
     -> (Row, i64) = loaded_of;
     "
 SELECT c.due, c.id, c.kind, c.key, c.payload, c.attempts, c.calendar, c.superseded, c.crashes,
-    c.epoch FROM (
+    c.held, c.held_since, c.expires, c.limit_ms, c.trace, c.epoch FROM (
     SELECT t.*, sum(octet_length(t.payload)) OVER (ORDER BY t.due, t.id)
         - octet_length(t.payload) AS before
     FROM unnest(:part::smallint[]) p (part) CROSS JOIN LATERAL (
@@ -48,7 +48,7 @@ WHERE c.before < :bytes ORDER BY c.due, c.id"
 
 /// A row and its epoch.
 fn loaded_of(row: &tokio_postgres::Row) -> (Row, i64) {
-    (row_of(row), row.get(9))
+    (row_of(row), row.get(ROW_COLUMNS))
 }
 
 statement! {
@@ -67,7 +67,8 @@ statement! {
     Get { part: i16, id: Uuid, due: i64 }
     -> Row = row_of;
     "
-SELECT due, id, kind, key, payload, attempts, calendar, superseded, crashes FROM {s}.timer
+SELECT due, id, kind, key, payload, attempts, calendar, superseded, crashes, held, held_since,
+    expires, limit_ms, trace FROM {s}.timer
     WHERE part = :part AND id = :id AND (due = :due OR moved)"
 }
 
@@ -76,7 +77,8 @@ statement! {
     GetKey<'a> { part: i16, key: &'a str }
     -> Row = row_of;
     "
-SELECT due, id, kind, key, payload, attempts, calendar, superseded, crashes FROM {s}.timer
+SELECT due, id, kind, key, payload, attempts, calendar, superseded, crashes, held, held_since,
+    expires, limit_ms, trace FROM {s}.timer
     WHERE part = :part AND key = :key"
 }
 

@@ -14,7 +14,8 @@ use uuid::Uuid;
 pub(super) const ALL: &[&Sql] = &[Move::SQL];
 
 statement! {
-    /// Moves rows that are locked, and were not handed out: none of them is suspect.
+    /// Moves rows that are locked, and were not handed out: none of them is suspect. One that was
+    /// held is held no more.
     Move<'a> {
         part: &'a [i16],
         due: &'a [i64],
@@ -25,12 +26,13 @@ statement! {
     }
     -> Row = row_of;
     "
-UPDATE {s}.timer t SET due = u.next, moved = u.moved, epoch = GREATEST(t.epoch, u.epoch)
+UPDATE {s}.timer t SET due = u.next, moved = u.moved, epoch = GREATEST(t.epoch, u.epoch),
+        held = 0, held_since = NULL
     FROM unnest(:part::smallint[], :due::bigint[], :id::uuid[], :next::bigint[], :moved::boolean[],
         :epoch::bigint[]) u (part, due, id, next, moved, epoch)
     WHERE t.part = u.part AND t.due = u.due AND t.id = u.id AND NOT t.superseded
     RETURNING t.due, t.id, t.kind, t.key, t.payload, t.attempts, t.calendar, t.superseded,
-    t.crashes"
+    t.crashes, t.held, t.held_since, t.expires, t.limit_ms, t.trace"
 }
 
 /// Columns of rows that get another deadline.

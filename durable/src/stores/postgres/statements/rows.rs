@@ -1,6 +1,6 @@
 //! Rows: what the columns of the tables are in this crate.
 
-use crate::store::row::{Cause, DurableId, Partition, Row, StoreTime};
+use crate::store::row::{Cause, DurableId, Held, HeldWhy, Partition, Row, RowMore, StoreTime};
 use uuid::Uuid;
 
 pub(crate) fn uuid(id: DurableId) -> Uuid {
@@ -42,8 +42,12 @@ pub(in crate::stores::postgres) fn time(millis: i64) -> StoreTime {
     StoreTime::from_millis(u64::try_from(millis).unwrap_or_default())
 }
 
+/// How many columns a row has in an answer.
+pub(super) const ROW_COLUMNS: usize = 14;
+
 /// A row from its columns: deadline, id, kind, key, payload, attempts, calendar, superseded,
-/// crashes.
+/// crashes; then those that few rows have: the mark of one that is held, since when, when it
+/// expires, its time limit, its trace.
 pub(in crate::stores::postgres) fn row_of(columns: &tokio_postgres::Row) -> Row {
     let kind: &str = columns.get(2);
     let payload: &[u8] = columns.get(4);
@@ -58,7 +62,48 @@ pub(in crate::stores::postgres) fn row_of(columns: &tokio_postgres::Row) -> Row 
     row.calendar = columns.get::<_, Option<&str>>(6).map(Into::into);
     row.superseded = columns.get(7);
     row.crashes = u32::try_from(columns.get::<_, i64>(8)).unwrap_or(u32::MAX);
+    let mark: i16 = columns.get(9);
+    let [expires, limit] = [11, 12].map(|at| columns.get::<_, Option<i64>>(at));
+    let trace: Option<&str> = columns.get(13);
+    if mark != 0 || expires.is_some() || limit.is_some() || trace.is_some() {
+        let since = columns.get::<_, Option<i64>>(10).map(time);
+        let held = held_of(mark, since.unwrap_or_default());
+        row.set_more(|more| {
+            more.expires = expires.map(time);
+            more.limit_ms = limit.and_then(limit_of);
+            more.trace = trace
+                .filter(|trace| RowMore::is_trace(trace))
+                .map(Into::into);
+        });
+        // (A program of number 3 leaves the mark when it moves a row, which is a release.)
+        row.set_held(held.filter(|_| row.due.is_held()));
+    }
     row
+}
+
+/// A time limit from its milliseconds. Others may have written it: `None` if it is none.
+fn limit_of(millis: i64) -> Option<u64> {
+    let millis = u64::try_from(millis).ok();
+    millis.filter(|&millis| RowMore::is_limit(millis))
+}
+
+/// Why a row is held, as it is stored. 0: it is not.
+pub(super) fn held_mark(why: HeldWhy) -> i16 {
+    match why {
+        HeldWhy::Unhandled => 1,
+        HeldWhy::Paused => 2,
+    }
+}
+
+/// The mark of a held row from its columns. A program that knows another reason raises the floor,
+/// so its rows are not seen here. (If they are: such a row is due after the year 6429.)
+fn held_of(mark: i16, since: StoreTime) -> Option<Held> {
+    let why = match mark {
+        1 => HeldWhy::Unhandled,
+        2 => HeldWhy::Paused,
+        _ => return None,
+    };
+    Some(Held { why, since })
 }
 
 /// A cause as it is stored.

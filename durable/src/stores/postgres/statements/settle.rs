@@ -4,9 +4,9 @@
 //! says that has lost it changes nothing.
 
 use super::commit::Making;
-use super::rows::{cause_parts, epoch, millis, part, row_of, uuid};
+use super::rows::{cause_parts, epoch, held_mark, millis, part, row_of, uuid};
 use super::statement::{Sql, Statement, statement};
-use crate::store::row::{Row, StoreTime};
+use crate::store::row::{Held, Row, StoreTime};
 use crate::store::write::{Outcome, Settled, TrialBegun, Write};
 use crate::stores::postgres::session::Asking;
 use std::collections::HashMap;
@@ -19,6 +19,7 @@ pub(super) const ALL: &[&Sql] = &[
     AckSuperseded::SQL,
     Begin::SQL,
     Retry::SQL,
+    Hold::SQL,
     Bury::SQL,
 ];
 
@@ -88,18 +89,47 @@ statement! {
 WITH l AS (SELECT part, epoch FROM {s}.lease WHERE part = ANY(:part::smallint[])
     ORDER BY part FOR SHARE)
 UPDATE {s}.timer t SET due = u.next, moved = u.moved, attempts = u.attempts,
-        crashes = u.crashes, epoch = u.epoch
+        crashes = u.crashes, epoch = u.epoch, held = 0, held_since = NULL
     FROM unnest(:part::smallint[], :due::bigint[], :id::uuid[], :epoch::bigint[],
         :next::bigint[], :moved::boolean[], :attempts::bigint[], :crashes::bigint[])
         u (part, due, id, epoch, next, moved, attempts, crashes), l
     WHERE t.part = u.part AND t.due = u.due AND t.id = u.id AND l.part = u.part
     AND l.epoch = u.epoch AND NOT t.superseded
     RETURNING t.due, t.id, t.kind, t.key, t.payload, t.attempts, t.calendar, t.superseded,
-    t.crashes"
+    t.crashes, t.held, t.held_since, t.expires, t.limit_ms, t.trace"
 }
 
 statement! {
-    /// Makes dead letters of rows, which stay.
+    /// Holds rows: nobody hands them out until they are moved. One that is as late as a held row,
+    /// and is not held, stays as it is. Returns those that are held, as they are then.
+    Hold<'a> {
+        part: &'a [i16],
+        due: &'a [i64],
+        id: &'a [Uuid],
+        epoch: &'a [i64],
+        next: &'a [i64],
+        moved: &'a [bool],
+        held: &'a [i16],
+        since: &'a [i64],
+    }
+    -> Row = row_of;
+    "
+WITH l AS (SELECT part, epoch FROM {s}.lease WHERE part = ANY(:part::smallint[])
+    ORDER BY part FOR SHARE)
+UPDATE {s}.timer t SET due = u.next, moved = u.moved, epoch = u.epoch, held = u.held,
+        held_since = u.since
+    FROM unnest(:part::smallint[], :due::bigint[], :id::uuid[], :epoch::bigint[],
+        :next::bigint[], :moved::boolean[], :held::smallint[], :since::bigint[])
+        u (part, due, id, epoch, next, moved, held, since), l
+    WHERE t.part = u.part AND t.due = u.due AND t.id = u.id AND l.part = u.part
+    AND l.epoch = u.epoch AND NOT t.superseded AND (u.next <> u.due OR t.held <> 0)
+    RETURNING t.due, t.id, t.kind, t.key, t.payload, t.attempts, t.calendar, t.superseded,
+    t.crashes, t.held, t.held_since, t.expires, t.limit_ms, t.trace"
+}
+
+statement! {
+    /// Makes dead letters of rows, which stay. One that is held has its own deadline there: it is
+    /// due 2^47 ms after that.
     /// (A timer of a dead letter's id, which somebody has put there, does not stay for that.)
     Bury<'a> {
         part: &'a [i16],
@@ -117,9 +147,13 @@ statement! {
     "
 WITH l AS (SELECT part, epoch FROM {s}.lease WHERE part = ANY(:part::smallint[])
     ORDER BY part FOR SHARE)
-INSERT INTO {s}.dead (id, due, kind, key, payload, attempts, crashes, calendar, cause, why, since)
-SELECT COALESCE(u.copy, t.id), t.due, t.kind, CASE WHEN u.copy IS NULL THEN t.key END, t.payload,
-    u.attempts, u.crashes, CASE WHEN u.copy IS NULL THEN t.calendar END, u.cause, u.why, u.since
+INSERT INTO {s}.dead (id, due, kind, key, payload, attempts, crashes, calendar, cause, why, since,
+    expires, limit_ms, trace)
+SELECT COALESCE(u.copy, t.id),
+    CASE WHEN t.held <> 0 AND t.due >= 140737488355328 THEN t.due - 140737488355328 ELSE t.due END,
+    t.kind, CASE WHEN u.copy IS NULL THEN t.key END, t.payload,
+    u.attempts, u.crashes, CASE WHEN u.copy IS NULL THEN t.calendar END, u.cause, u.why, u.since,
+    t.expires, t.limit_ms, t.trace
 FROM unnest(:part::smallint[], :due::bigint[], :id::uuid[], :epoch::bigint[], :copy::uuid[],
         :attempts::bigint[], :crashes::bigint[], :cause::smallint[], :why::text[],
         :since::bigint[])
@@ -147,6 +181,12 @@ impl Deliveries {
         self.ids.push(uuid(of.id));
         self.epochs.push(epoch(of.epoch));
         self.at.insert(uuid(of.id), number);
+    }
+
+    /// These rows, with the numbers of their changes.
+    fn numbered(&self, rows: Vec<Row>) -> Vec<(usize, Row)> {
+        let number = |row: Row| Some((*self.at.get(&uuid(row.id))?, row));
+        rows.into_iter().filter_map(number).collect()
     }
 
     fn ack(&self) -> Ack<'_> {
@@ -214,8 +254,41 @@ impl Again {
     /// Moves them. Returns the rows as they are then.
     async fn make(&self, live: Asking<'_>) -> Result<Vec<(usize, Row)>, Error> {
         let moved = live.ask(&self.retry()).await?;
-        let number = |row: Row| Some((*self.rows.at.get(&uuid(row.id))?, row));
-        Ok(moved.into_iter().filter_map(number).collect())
+        Ok(self.rows.numbered(moved))
+    }
+}
+
+/// Rows that are to be held.
+#[derive(Default)]
+struct ToHold {
+    rows: Deliveries,
+    nexts: Vec<i64>,
+    moved: Vec<bool>,
+    whys: Vec<i16>,
+    sinces: Vec<i64>,
+}
+
+impl ToHold {
+    fn push(&mut self, of: &Settled, held: Held, number: usize) {
+        let next = of.due.held();
+        self.rows.push(of, number);
+        self.nexts.push(millis(next));
+        self.moved.push(next != of.id.first_due());
+        self.whys.push(held_mark(held.why));
+        self.sinces.push(millis(held.since));
+    }
+
+    fn hold(&self) -> Hold<'_> {
+        Hold {
+            part: &self.rows.parts,
+            due: &self.rows.dues,
+            id: &self.rows.ids,
+            epoch: &self.rows.epochs,
+            next: &self.nexts,
+            moved: &self.moved,
+            held: &self.whys,
+            since: &self.sinces,
+        }
     }
 }
 
@@ -254,6 +327,7 @@ impl Making<'_> {
         self.begin(&own).await?;
         self.ack(&own).await?;
         self.retry(&own).await?;
+        self.hold(&own).await?;
         self.bury(&own).await
     }
 
@@ -329,7 +403,34 @@ impl Making<'_> {
             return Ok(());
         }
         let moved = again.make(self.live).await?;
-        let are_all_moved = moved.len() == again.nexts.len();
+        self.settled_again(&again.rows, moved).await
+    }
+
+    /// Holds rows. Those go whose key another row has taken.
+    async fn hold(&mut self, numbers: &[usize]) -> Result<(), Error> {
+        let mut to_hold = ToHold::default();
+        for &number in numbers {
+            if let Write::Hold { of, why, since } = &self.writes[number] {
+                let (why, since) = (*why, *since);
+                to_hold.push(of, Held { why, since }, number);
+            }
+        }
+        if to_hold.nexts.is_empty() {
+            return Ok(());
+        }
+        let held = self.live.ask(&to_hold.hold()).await?;
+        let held = to_hold.rows.numbered(held);
+        self.settled_again(&to_hold.rows, held).await
+    }
+
+    /// Of these rows some have another deadline now. Deletes those that have not because another
+    /// row has taken their key.
+    async fn settled_again(
+        &mut self,
+        rows: &Deliveries,
+        moved: Vec<(usize, Row)>,
+    ) -> Result<(), Error> {
+        let are_all_moved = moved.len() == rows.ids.len();
         for (number, row) in moved {
             self.outcomes[number] = Some(Outcome::Settled(true, Some(row)));
         }
@@ -337,7 +438,6 @@ impl Making<'_> {
             return Ok(());
         }
         // (After that: a row may be replaced until it is locked, but is never what it was again.)
-        let rows = &again.rows;
         self.settled(rows, &rows.ack_superseded()).await
     }
 
