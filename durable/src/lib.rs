@@ -34,6 +34,7 @@
 //! | ERROR | a timer has become a dead letter | `kind`, `id`, `attempts`, `cause` |
 //! | INFO | the store works again | `outage_ms` |
 //! | WARN | a handler has failed | `kind`, `id`, `attempt`, `why` |
+//! | WARN | timers wait, as no handler has their kind | `kind`, `rows` |
 //!
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -75,7 +76,10 @@ pub use store::contract::{StoreCause, StoreError};
 #[doc(hidden)]
 pub use store::fault::{DURABLE_FAULTS, DurableFault, set_durable_fault};
 pub use store::fleet::{Fleet, FleetNode, FleetPartition};
-pub use store::row::{Cause, DeadLetter, DurableId, ParseIdError, Partition, Row, StoreTime};
+pub use store::row::{
+    Cause, DeadLetter, DurableId, Held, HeldWhy, ParseIdError, Partition, Row, StoreTime,
+};
+pub use store::unhandled::UnhandledKind;
 pub use store::when::{PayloadBytes, When};
 pub use stores::memory::Memory;
 #[cfg(feature = "postgres")]

@@ -559,6 +559,7 @@ fn callers_are_told_why_the_watermark_was_not_stored() {
     let clock = ManualClock::new();
     let timers = Durable::builder(Users::new(Does::FailToHandOut).0)
         .clock(clock.clone())
+        .on("mail", |_| Ok(()))
         .start()
         .unwrap();
     timers.schedule("mail", 100 * SECOND, "").unwrap();

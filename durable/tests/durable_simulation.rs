@@ -11,6 +11,7 @@
 //!   holds up the timers that it has touched, and no others.
 //! - After an end of a node another one takes over.
 //! - A process whose store fails goes on when the store is back.
+//! - A timer whose kind has no handler waits for one, and becomes a dead letter only after a week.
 //!
 //! `WHEELWORK_SEEDS` seeds are tried, from `WHEELWORK_SEED` on. A seed that fails prints its story.
 //! With the feature `__faults` each step that can be broken is, and some seed has to fail. So it is
@@ -111,6 +112,20 @@ fn each_broken_step_of_an_outage_breaks_a_promise() {
         DurableFault::HealToldUnstored,
         DurableFault::HealKeepsCharges,
         DurableFault::HealRaisesEpoch,
+    ] {
+        seeds::demand_noticed(&format!("{fault:?}"), 0..2_000, Some(fault), alone);
+    }
+}
+
+#[cfg(feature = "__faults")]
+#[test]
+fn each_broken_step_of_a_hold_breaks_a_promise() {
+    use wheelwork_durable::DurableFault;
+    for fault in [
+        DurableFault::HoldForgotten,
+        DurableFault::HeldReleasedNow,
+        DurableFault::BuriedEarly,
+        DurableFault::LooksBuries,
     ] {
         seeds::demand_noticed(&format!("{fault:?}"), 0..2_000, Some(fault), alone);
     }

@@ -36,7 +36,7 @@ use wheelwork::TimerService;
 pub struct DurableBuilder<S> {
     pub(super) store: S,
     pub(super) kinds: Kinds,
-    hooks: DurableHooks,
+    pub(super) hooks: DurableHooks,
     window: WindowLimits,
     slice: SliceLimit,
     payload_max: usize,

@@ -12,4 +12,5 @@ pub(crate) mod recurring;
 pub(crate) mod reporter;
 #[cfg(feature = "serde")]
 pub(crate) mod typed;
+pub(crate) mod unhandled;
 pub(crate) mod window_limits;

@@ -100,7 +100,7 @@ const COUNTERS: [Figure; 13] = [
     ),
 ];
 
-const GAUGES: [Figure; 6] = [
+const GAUGES: [Figure; 7] = [
     figure(
         "wheelwork_durable_down",
         "1 while the store does not work, else 0.",
@@ -115,6 +115,11 @@ const GAUGES: [Figure; 6] = [
         "wheelwork_durable_dead",
         "Dead letters in the store.",
         |stats| stats.dead,
+    ),
+    figure(
+        "wheelwork_durable_unhandled",
+        "Timers that wait, as no handler has their kind.",
+        |stats| stats.unhandled,
     ),
     figure(
         "wheelwork_durable_disk_bytes",

@@ -5,7 +5,7 @@ use super::codec::Codec;
 use super::delivery::{Delivery, HandlerResult};
 use super::places::Places;
 use super::retry::RetryPolicy;
-use crate::store::row::DurableId;
+use crate::store::row::{DurableId, HeldWhy};
 #[cfg(feature = "postgres")]
 use crate::store::write::Write;
 use crate::sync::{AtomicBool, Ordering};
@@ -91,6 +91,17 @@ impl Kinds {
 
     pub(crate) fn get(&self, name: &str) -> Option<&Kind> {
         self.kinds.get(name)
+    }
+
+    /// Why timers of a kind are held and not handed out, if they are: it has no handler.
+    pub(crate) fn held_for(&self, name: &str) -> Option<HeldWhy> {
+        let is_handled = self.get(name).is_some_and(|kind| kind.handler.is_some());
+        (!is_handled).then_some(HeldWhy::Unhandled)
+    }
+
+    /// Whether there is no kind.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.kinds.is_empty()
     }
 
     /// The name, without an allocation if the kind is known.

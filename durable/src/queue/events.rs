@@ -36,6 +36,16 @@ pub(crate) fn dead(letter: &DeadLetter) {
     });
 }
 
+/// Timers of a kind wait for a handler.
+pub(crate) fn unhandled(kind: &str, rows: u64) {
+    report(|| {
+        warn!(
+            target: "wheelwork", kind, rows,
+            "durable timers wait, as no handler has their kind"
+        );
+    });
+}
+
 /// The store has failed.
 pub(crate) fn store_failed(failure: &StoreError) {
     report(|| {

@@ -51,6 +51,25 @@ pub(super) type StoreBackHook = Arc<dyn Fn(Duration) + Send + Sync>;
 /// A hook that is told how long a turn of the writer has lasted so far.
 pub(super) type StoreStalledHook = Box<dyn Fn(Duration) + Send + Sync>;
 
+/// A hook that is told of a kind whose timers wait for a handler, and of how many they are.
+pub(super) type UnhandledHook = Arc<dyn Fn(&str, u64) + Send + Sync>;
+
+/// What the builder has set about timers without a handler.
+pub(crate) struct Unhandled {
+    pub(crate) hook: Option<UnhandledHook>,
+    /// They become dead letters when they have waited for so long.
+    pub(crate) bury_after: Duration,
+}
+
+impl Default for Unhandled {
+    fn default() -> Self {
+        Self {
+            hook: None,
+            bury_after: Duration::from_secs(7 * 86_400),
+        }
+    }
+}
+
 /// What the builder has set about a store that fails.
 #[derive(Clone, Copy)]
 pub(crate) struct Healing {
@@ -77,6 +96,7 @@ pub(crate) struct DurableHooks {
     pub(crate) store_failed: Option<StoreFailedHook>,
     pub(crate) store_back: Option<StoreBackHook>,
     pub(crate) healing: Healing,
+    pub(crate) unhandled: Unhandled,
     /// With the time after which it is told.
     pub(crate) store_stalled: Option<(Duration, StoreStalledHook)>,
     pub(crate) spawner: Option<Box<dyn Fn(SpawnedFuture) + Send + Sync>>,

@@ -10,7 +10,9 @@ use crate::handler::delivery::{Delivery, Done, Settlement};
 use crate::handler::error::DurableError;
 use crate::store::fleet::Fleet;
 use crate::store::row::{DeadLetter, DurableId, Position, Row, StoreTime};
+use crate::store::unhandled::UnhandledKind;
 use crate::store::write::{Settled, Target, TrialBegun, Write};
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -90,6 +92,17 @@ pub(crate) enum Look {
     List(Position, StoreTime, Listing<Row>),
     /// Dead letters behind this one.
     Dead(Option<DurableId>, Listing<DeadLetter>),
+    /// Which kinds wait for a handler.
+    Unhandled(CountingHeld),
+}
+
+/// What a call has counted so far of the rows that are held, slice by slice.
+pub(crate) struct CountingHeld {
+    /// The rows up to here are counted.
+    pub(crate) after: Position,
+    /// Of each kind: how many wait for a handler, and since when the first of them does.
+    pub(crate) kinds: BTreeMap<Arc<str>, (u64, StoreTime)>,
+    pub(crate) teller: Teller<Vec<UnhandledKind>>,
 }
 
 /// What a call has read so far, slice by slice.
@@ -163,6 +176,14 @@ impl Request {
         teller: Teller<Vec<Vec<DeadLetter>>>,
     ) -> Self {
         Self::Look(Look::Dead(after, Listing::new(limit, teller)))
+    }
+
+    pub(crate) fn unhandled(teller: Teller<Vec<UnhandledKind>>) -> Self {
+        Self::Look(Look::Unhandled(CountingHeld {
+            after: Position::BEFORE_HELD,
+            kinds: BTreeMap::new(),
+            teller,
+        }))
     }
 
     pub(crate) fn empty(teller: Teller<()>) -> Self {
@@ -270,6 +291,7 @@ impl Look {
             Self::Fleet(teller) => teller.tell(Err(error)),
             Self::List(_, _, listing) => listing.teller.tell(Err(error)),
             Self::Dead(_, listing) => listing.teller.tell(Err(error)),
+            Self::Unhandled(counting) => counting.teller.tell(Err(error)),
         }
     }
 }

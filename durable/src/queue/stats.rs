@@ -36,6 +36,7 @@ pub(crate) struct WriterCounts {
     pub(super) turn_began: Counter,
     pub(crate) rows: Counter,
     pub(crate) dead: Counter,
+    pub(crate) unhandled: Counter,
     pub(crate) disk_bytes: Counter,
     pub(crate) outages: Counter,
     /// 1 while the store does not work.
@@ -94,6 +95,9 @@ pub struct DurableStats {
     /// Dead letters in the store, as of the last second or so; in a fleet of the last minute or
     /// minutes.
     pub dead: u64,
+    /// Timers that wait for a handler of their kind, as of the last minute or so: no program that
+    /// has the store, or no node of the fleet, hands them out.
+    pub unhandled: u64,
     /// Size of the store on disk, in bytes, as of the last second or so. `None`: it is not known.
     pub disk_bytes: Option<u64>,
     /// Timers in the window, those that are being handled included.
@@ -163,6 +167,7 @@ impl WriterCounts {
             writes: self.writes.get(),
             rows: self.rows.get(),
             dead: self.dead.get(),
+            unhandled: self.unhandled.get(),
             disk_bytes: (disk_bytes > 0).then_some(disk_bytes),
             window_rows: self.window_rows.get(),
             window_bytes: self.window_bytes.get(),

@@ -97,6 +97,14 @@ pub enum DurableFault {
     AsideOvertaken,
     /// TurnAside: a row is handed out again, though its handler's answer is held up.
     AsideHandedOut,
+    /// HoldPlan: a row that is to be held is forgotten.
+    HoldForgotten,
+    /// HeldRelease: a row that was held is due now, and not when it wanted to be.
+    HeldReleasedNow,
+    /// A row that waits for a handler is buried, however short it has waited.
+    BuriedEarly,
+    /// HoldPlan: rows are not held, and a program without handlers hands out what it has none for.
+    LooksBuries,
     /// TurnFail: what was loaded before the store has failed counts as loaded afterwards.
     HealKeepsLoaded,
     /// TurnFail: the watermark stays published, and counts under another epoch.
@@ -115,7 +123,7 @@ pub enum DurableFault {
     HealKeepsFence,
 }
 
-/// Those that the simulation of a process notices, but for the steps of an outage.
+/// Those that the simulation of a process notices, but for the steps of an outage and of a hold.
 #[cfg(feature = "__faults")]
 #[doc(hidden)]
 pub const DURABLE_FAULTS: [DurableFault; 33] = [

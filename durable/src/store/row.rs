@@ -283,6 +283,8 @@ pub struct Row {
 pub(crate) struct RowMore {
     /// The mark of a row that is held. Without a deadline that is, it means nothing.
     pub(crate) held: Option<Held>,
+    /// The row is shown to a caller, with its own deadline, and this is its mark. Never stored.
+    pub(crate) shown: Option<Held>,
     pub(crate) expires: Option<StoreTime>,
     /// In milliseconds, as [`RowMore::is_limit`] has it.
     pub(crate) limit_ms: Option<u64>,
@@ -290,10 +292,10 @@ pub(crate) struct RowMore {
     pub(crate) trace: Option<Arc<str>>,
 }
 
-/// That a row is held: nobody hands it out, whatever its deadline.
+/// That a timer is held: nobody hands it out, whatever its deadline.
 ///
 /// # Example
-/// See [`Store`](crate::contract::Store).
+/// See [`Row::held`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
     /// Why.
@@ -302,10 +304,10 @@ pub struct Held {
     pub since: StoreTime,
 }
 
-/// Why a row is held.
+/// Why a timer is held.
 ///
 /// # Example
-/// See [`Store`](crate::contract::Store).
+/// See [`Row::held`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HeldWhy {
@@ -403,13 +405,44 @@ impl Row {
         self.set_more(|more| more.trace = trace);
     }
 
-    /// Whether it is held, why, and since when. A row is held exactly if it has the mark and a
-    /// deadline that only held rows have: a program that does not know of the mark leaves it when
-    /// it moves the row, and that is a release.
-    #[doc(hidden)]
+    /// Whether it is held, why, and since when. A timer that is held waits, whatever its deadline:
+    /// no node that could hand it out has a handler of its kind.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork_durable::{Durable, HeldWhy, Memory};
+    ///
+    /// let timers = Durable::builder(Memory::new()).on("mail", |_| Ok(())).start()?;
+    /// let id = timers.schedule("report", Duration::ZERO, "")?;
+    /// # while timers.get(id)?.is_some_and(|row| row.held().is_none()) {}
+    /// // A moment later:
+    /// let held = timers.get(id)?.and_then(|row| row.held());
+    /// assert_eq!(held.map(|held| held.why), Some(HeldWhy::Unhandled));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn held(&self) -> Option<Held> {
+        // (A program that does not know of the mark leaves it when it moves the row, and that is a
+        // release. So a stored row is held exactly if it has a deadline that only such rows have.)
+        self.mark().or(self.more.as_ref()?.shown)
+    }
+
+    /// The mark of a row as it is stored, if it is held.
+    fn mark(&self) -> Option<Held> {
         let held = self.more.as_ref()?.held;
         held.filter(|_| self.due.is_held())
+    }
+
+    /// The row as calls show it: if it is held, with the deadline that it had before.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn shown(mut self) -> Self {
+        let held = self.mark();
+        if held.is_some() {
+            self.due = self.wanted();
+            self.set_more(|more| (more.held, more.shown) = (None, held));
+        }
+        self
     }
 
     /// Sets the mark, without the deadline. For tests, and for stores that read a row.
@@ -422,7 +455,7 @@ impl Row {
     /// held for another reason. Returns whether it could be held: a row that wants to fire after
     /// the year 6429 cannot.
     pub(crate) fn hold(&mut self, held: Held) -> bool {
-        if self.due.is_held() && self.held().is_none() {
+        if self.due.is_held() && self.mark().is_none() {
             return false;
         }
         self.due = self.due.held();
@@ -441,7 +474,7 @@ impl Row {
 
     /// Its deadline; of a held row, the one that it had before.
     pub(crate) fn wanted(&self) -> StoreTime {
-        match self.held() {
+        match self.mark() {
             Some(_) => self.due.unheld(),
             None => self.due,
         }
@@ -503,6 +536,21 @@ impl Position {
         due: StoreTime::MAX,
         id: DurableId::from_bits(u128::MAX),
     };
+
+    /// After all rows that fall due, and before those that are held.
+    pub(crate) const BEFORE_HELD: Self = Self::end_of(StoreTime(StoreTime::HELD_BASE.0 - 1));
+
+    /// Where a row is, while it is held, whose deadline is here.
+    pub(crate) const fn held(self) -> Self {
+        let due = self.due.held();
+        Self { due, ..self }
+    }
+
+    /// Where the deadline is of a row that is held here.
+    pub(crate) const fn unheld(self) -> Self {
+        let due = self.due.unheld();
+        Self { due, ..self }
+    }
 
     /// The last position before this one.
     pub(crate) const fn before(self) -> Self {

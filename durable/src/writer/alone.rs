@@ -56,6 +56,9 @@ impl Ownership for Alone {
         now: StoreTime,
         _: bool,
     ) -> Result<bool, StoreError> {
+        if core.only_looks() {
+            return Ok(true);
+        }
         let bounds = core.window.bounds();
         let until = now.after(bounds.ahead);
         let enough = now.after(bounds.ahead / 4 * 3);
@@ -193,7 +196,7 @@ fn claim_at(core: &Core) -> Option<StoreTime> {
 
 /// How long it takes until the window is to be loaded further.
 fn next_load(core: &mut Core, now: StoreTime) -> Result<Option<Duration>, StoreError> {
-    if core.window.room() == 0 || core.is_stopping {
+    if core.window.room() == 0 || core.is_stopping || core.only_looks() {
         return Ok(None);
     }
     let mut next = None;

@@ -84,8 +84,8 @@ impl Writer {
                 Many::Kind(_) => return outcomes.next_unmade().map(NotMade::from),
             },
             // These are not set aside: the suspect's delivery comes back, or the writer takes the
-            // charge back later.
-            Plan::Begin(..) | Plan::TakeBack(_) => return None,
+            // charge back later, or asks again that the row be held.
+            Plan::Begin(..) | Plan::TakeBack(_) | Plan::Hold(_) => return None,
             Plan::Arm(..) | Plan::One | Plan::Settle(_) | Plan::SettleAgain(_) => {
                 return outcomes.next_unmade().map(NotMade::from);
             }
@@ -117,6 +117,7 @@ impl Writer {
             Plan::Many(many) => self.many_done(*many, reply, outcomes),
             Plan::Begin(id, crashes) => self.trial_begun(id, crashes, outcomes.next(), reply),
             Plan::TakeBack(delivery) => self.taken_back(delivery, outcomes, clocks),
+            Plan::Hold(row) => self.hold_done(*row, outcomes.next()),
             Plan::Settle(ended) => self.settled(ended, false, outcomes, clocks),
             Plan::SettleAgain(ended) => self.settled(ended, true, outcomes, clocks),
         }
@@ -245,9 +246,13 @@ impl Writer {
     /// Takes a row that has got another deadline into the window, if it is due soon enough and no
     /// later change of this commit ends or moves it.
     pub(super) fn place(&mut self, row: Option<Row>, outcomes: &Outcomes, clocks: ClockReading) {
-        let Some(mut row) = row.filter(|row| outcomes.is_last_of(row.id)) else {
-            return;
-        };
+        if let Some(row) = row.filter(|row| outcomes.is_last_of(row.id)) {
+            self.place_row(row, clocks);
+        }
+    }
+
+    /// Takes a row that has got another deadline into the window, if it is due soon enough.
+    pub(super) fn place_row(&mut self, mut row: Row, clocks: ClockReading) {
         let epoch = self.core.epoch(row.id.partition());
         self.core.window.suspects.correct(&mut row, epoch);
         if self.core.is_loaded(&row) {
@@ -273,7 +278,7 @@ impl Writer {
         match look {
             Look::Get(target, teller) => {
                 let row = self.core.store.get(&target);
-                self.answer(teller, row)
+                self.answer(teller, row.map(|row| row.map(Row::shown)))
             }
             Look::Fleet(teller) => {
                 let fleet = self.ownership.fleet(&mut self.core);

@@ -2,13 +2,14 @@
 //! loaded that are this process's.
 
 use super::aside::Aside;
+use super::hold::{HeldRows, ToHold};
 use super::window::{ClockReading, Window};
 use crate::handler::delivery::Delivery;
 use crate::queue::link::DurableShared;
 use crate::store::contract::{Lease, Store, StoreError};
 use crate::store::fault::{DurableFault, is_broken};
 use crate::store::id_map::IdMap;
-use crate::store::row::{DurableId, Partition, Position, Row, StoreTime};
+use crate::store::row::{DurableId, HeldWhy, Partition, Position, Row, StoreTime};
 use crate::store::why::panic_text;
 use crate::store::write::{Outcome, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -49,6 +50,10 @@ pub(super) struct Core {
     pub(super) window: Window,
     /// What waits for somebody's transaction.
     pub(super) aside: Aside,
+    /// What is known of rows that are held, or are to be.
+    pub(super) held: HeldRows,
+    /// Rows of kinds that this process does not hand out are held.
+    pub(super) holds: bool,
     /// By partition.
     pub(super) owned: Vec<Owned>,
     /// The watermark.
@@ -168,13 +173,38 @@ impl Core {
     pub(super) fn take(&mut self, mut delivery: Box<Delivery>, clocks: ClockReading) {
         let suspects = &mut self.window.suspects;
         suspects.correct(&mut delivery.row, delivery.fence);
+        let Some(delivery) = self.hold_back(delivery) else {
+            return;
+        };
         let row = &delivery.row;
-        let policy = self.shared.kinds.retry_of(&row.kind);
-        if row.is_on_trial() && !policy.has_crashed_out(row.crashes) {
+        let kinds = &self.shared.kinds;
+        if row.is_on_trial() && !kinds.retry_of(&row.kind).has_crashed_out(row.crashes) {
             self.window.hold(*delivery, clocks.monotonic);
         } else {
             self.window.insert(delivery, clocks);
         }
+    }
+
+    /// HoldPlan: if this process does not hand out the row's kind, the row is to be held, and does
+    /// not come into the window. Returns it otherwise.
+    fn hold_back(&mut self, delivery: Box<Delivery>) -> Option<Box<Delivery>> {
+        let row = &delivery.row;
+        let Some(why) = self.held_for(row) else {
+            return Some(delivery);
+        };
+        self.window.remove(row.id);
+        if !self.is_stopping {
+            let kind = row.kind.clone();
+            let of = delivery.settled();
+            self.held.push(ToHold { of, kind, why });
+        }
+        None
+    }
+
+    /// Why this process does not hand out a row, if it does not.
+    fn held_for(&self, row: &Row) -> Option<HeldWhy> {
+        let why = self.shared.kinds.held_for(&row.kind)?;
+        (self.holds && !is_broken(DurableFault::LooksBuries)).then_some(why)
     }
 
     /// A run of a row has been made, and this many in a row were made up for.
@@ -237,6 +267,7 @@ impl Core {
             self.shared.unclaim();
         }
         self.window.forget();
+        self.held.forget();
     }
 
     /// A row of a process's own store may lie where it is not looked for.
@@ -255,5 +286,11 @@ impl Core {
             owned.loaded = Position::MIN;
         }
         self.window.empty();
+        self.held.forget();
+    }
+
+    /// Whether this process has no handler: it hands nothing out, and leaves alone what is due.
+    pub(super) fn only_looks(&self) -> bool {
+        self.holds && self.shared.kinds.is_empty() && !is_broken(DurableFault::LooksBuries)
     }
 }

@@ -68,6 +68,16 @@ impl LargeCalls {
             }
         }
     }
+
+    /// Rows that were held have their deadlines again: if their kind is being cancelled, they may
+    /// have come to where that has been already.
+    pub(super) fn note_released(&mut self, rows: &[Row]) {
+        for (many, _) in &mut self.writes {
+            if let Many::Kind(kind) = &mut **many {
+                kind.note(rows);
+            }
+        }
+    }
 }
 
 impl KindCancelled {

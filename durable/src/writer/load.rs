@@ -57,7 +57,9 @@ impl Core {
     /// Whether a row that was read is to come into the window. If it is superseded it ends: the row
     /// that took its key stands for it.
     pub(super) fn is_to_take(&self, row: &Row, superseded: &mut Vec<Write>) -> bool {
-        let is_new = !self.window.has(row.id) && !self.aside.has_answer(row.id);
+        let is_new = !self.window.has(row.id)
+            && !self.aside.has_answer(row.id)
+            && !self.held.has(row.position());
         if is_new && row.superseded {
             superseded.push(ended(row, self.epoch(row.id.partition())));
         }

@@ -1,5 +1,6 @@
 //! Plan: the changes of a turn's commit, and what the writer does with their outcomes.
 
+use super::hold::ToHold;
 use crate::handler::delivery::Delivery;
 use crate::handler::error::DurableError;
 use crate::queue::request::{NewTimer, Reply};
@@ -32,6 +33,8 @@ pub(super) enum Plan {
     One,
     /// (Boxed: it is large, and a commit has few of them.)
     Many(Box<Many>),
+    /// A row of a kind that this process does not hand out is held.
+    Hold(Box<ToHold>),
     Settle(Ended),
     /// The same once more: it was in a commit whose outcome is not known.
     SettleAgain(Ended),

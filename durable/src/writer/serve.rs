@@ -38,6 +38,7 @@ impl Writer {
             self.control(control, &mut changes);
         }
         self.try_again(&mut changes);
+        self.plan_holds(now, &mut changes);
         for (change, reply) in taken.changes {
             self.plan(change, reply, &mut changes);
         }

@@ -194,7 +194,7 @@ impl Writer {
         }
     }
 
-    fn tell_of_death(&self, letter: DeadLetter) {
+    pub(super) fn tell_of_death(&self, letter: DeadLetter) {
         let counts = &self.core.shared.counts;
         counts.died.add(1);
         match letter.cause {

@@ -76,7 +76,9 @@ impl Writer {
         for write in &writes {
             match write {
                 Write::Arm(row) => bytes += row.bytes(),
-                Write::Move(..) | Write::Revive(..) => bytes += self.moved_bytes,
+                Write::Move(..) | Write::Revive(..) | Write::Hold { .. } => {
+                    bytes += self.moved_bytes;
+                }
                 Write::CancelKind(slice) => rows += slice.limit.rows,
                 _ => {}
             }
@@ -123,6 +125,7 @@ impl Writer {
         match self.large.looks.pop_front() {
             Some(Look::List(after, until, listing)) => self.look_at_rows(after, until, listing),
             Some(Look::Dead(after, listing)) => self.look_at_dead(after, listing),
+            Some(Look::Unhandled(counting)) => self.look_at_held(counting),
             Some(short) => self.look(short),
             None => Ok(()),
         }
@@ -136,7 +139,7 @@ impl Writer {
     ) -> Result<(), StoreError> {
         let begun = self.core.time();
         let limit = self.slice_of(listing.left);
-        let (rows, next) = match (self.ownership).read_all(&mut self.core, after, until, limit) {
+        let (rows, next) = match self.read_shown(after, until, limit) {
             Ok(found) => found,
             Err(error) => return self.answer(listing.teller, Err(error)),
         };
@@ -177,13 +180,13 @@ impl Writer {
         self.answer(listing.teller, Ok(listing.found))
     }
 
-    fn note_look(&mut self, rows: usize, bytes: usize, begun: Instant) {
+    pub(super) fn note_look(&mut self, rows: usize, bytes: usize, begun: Instant) {
         let took = self.core.time().saturating_duration_since(begun);
         self.look_pace.note(rows, bytes, took);
     }
 
     /// A slice of at most this number of rows.
-    fn slice_of(&self, rows: usize) -> SliceLimit {
+    pub(super) fn slice_of(&self, rows: usize) -> SliceLimit {
         let limit = self.look_pace.limit();
         SliceLimit {
             rows: rows.min(limit.rows),

@@ -10,6 +10,7 @@ use super::aside::Aside;
 use super::core::{Core, LOOK_EVERY, Owned};
 use super::down::Down;
 use super::fleet::Fleet;
+use super::hold::HeldRows;
 use super::large::LargeCalls;
 use super::ownership::Ownership;
 use super::pace::Pace;
@@ -121,6 +122,9 @@ impl Writer {
             window: Window::new(service, shared.clone(), bounds),
             shared,
             aside: Aside::default(),
+            held: HeldRows::new(),
+            // (The other nodes of a fleet may not know of rows that are held.)
+            holds: ahead.is_none(),
             owned,
             claimed: StoreTime::MIN,
             has_rows: true,
@@ -218,6 +222,7 @@ impl Writer {
         self.core.take_back_notes()?;
         is_loaded &= (self.ownership).load(&mut self.core, clocks, now, has_shrunk)?;
         is_loaded &= self.load_suspects(clocks)?;
+        let is_scanned = self.scan_held(clocks, now)?;
         if is_loaded {
             self.begin_trials(clocks, now)?;
         }
@@ -235,7 +240,9 @@ impl Writer {
         }
         self.measure(now)?;
         self.core.check();
-        if is_full || !is_loaded || !has_room || self.has_upkeep || !self.large.is_empty() {
+        let has_held = !self.core.held.has_due(self.core.shared.elapsed());
+        let is_done = is_loaded && is_scanned && has_held && has_room;
+        if is_full || !is_done || self.has_upkeep || !self.large.is_empty() {
             return Ok(After::Turn);
         }
         Ok(After::Wait(self.next(now)?))
@@ -291,7 +298,8 @@ impl Writer {
     fn next(&mut self, now: StoreTime) -> Result<Option<Duration>, StoreError> {
         let aside = self.core.aside.next(self.core.shared.elapsed());
         let ownership = self.ownership.next(&mut self.core, now)?;
-        let waits = [ownership, aside, self.next_trial(now)];
+        let held = self.next_held(now);
+        let waits = [ownership, aside, self.next_trial(now), held];
         Ok(waits.into_iter().flatten().min())
     }
 }

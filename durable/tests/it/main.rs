@@ -16,6 +16,7 @@ mod durable_model;
 mod fair;
 mod golden;
 mod heal;
+mod held;
 mod held_up;
 #[path = "../common/histories.rs"]
 mod histories;

@@ -47,6 +47,7 @@ fn expected(stats: &DurableStats) -> BTreeMap<String, f64> {
         ("down", u64::from(stats.down)),
         ("rows", stats.rows),
         ("dead", stats.dead),
+        ("unhandled", stats.unhandled),
         ("disk_bytes", stats.disk_bytes.unwrap_or(0)),
         ("window_rows", stats.window_rows),
         ("window_bytes", stats.window_bytes),

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 use wheelwork::{Dispatch, ManualClock};
 use wheelwork_durable::{
-    Cause, Delivery, Durable, DurableBuilder, DurableError, HandlerResult, Memory, OpenError,
-    RetryPolicy, When, WindowLimits,
+    Delivery, Durable, DurableBuilder, DurableError, HandlerResult, Memory, OpenError, RetryPolicy,
+    When, WindowLimits,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -246,12 +246,25 @@ fn a_key_that_is_taken_while_its_handler_runs_supersedes_the_timer() {
 #[test]
 fn a_timer_without_handler_is_kept() {
     let clock = ManualClock::new();
-    let timers = open(&clock, &Memory::new()).start().unwrap();
-    timers.schedule("mail", SECOND, "hello").unwrap();
+    let store = Memory::new();
+    let handled = |_: &Delivery| Ok(());
+    let timers = open(&clock, &store).on("report", handled);
+    let timers = timers.start().unwrap();
+    let due = |number: u64| SECOND + Duration::from_millis(number / 100);
+    let many = (0..100_000).map(|number| ("mail", due(number), "hello"));
+    timers.schedule_many(many).unwrap();
+    clock.advance(100 * SECOND);
+    assert_eq!(timers.dead_letters(None, 10).unwrap(), []);
+    assert_eq!(timers.unhandled().unwrap()[0].rows, 100_000);
+    timers.stop().unwrap();
+    // They are released while others come due.
+    let timers = open(&clock, &store).on("report", handled);
+    let timers = timers.on("mail", handled).start().unwrap();
+    timers.schedule("report", Duration::ZERO, "").unwrap();
     clock.advance(SECOND);
-    let letters = timers.dead_letters(None, 10).unwrap();
-    assert_eq!(letters.len(), 1);
-    assert_eq!(letters[0].cause, Cause::UnknownKind);
+    assert_eq!(timers.stats().done, 100_001);
+    assert_eq!(timers.list(.., 1).unwrap(), []);
+    timers.stop().unwrap();
 }
 
 #[test]

@@ -179,6 +179,7 @@ impl<'a> MoreView<'a> {
             expires: self.expires,
             limit_ms: self.limit_ms,
             trace: self.trace.map(Into::into),
+            shown: None,
         }
     }
 }

@@ -122,8 +122,9 @@ impl Shared {
             let mut world = self.lock();
             match answer {
                 Ok(found) if world.ledger.made.len() == first => {
-                    let expected = world.ledger.find(&Target::Id(id)).map(|timer| &timer.row);
-                    if found.as_ref() != expected {
+                    let expected = world.ledger.find(&Target::Id(id));
+                    let expected = expected.map(|timer| timer.row.clone().shown());
+                    if found != expected {
                         let what = format!("get: {found:?} is {expected:?}");
                         world.ledger.wrong(what);
                     }
@@ -176,7 +177,7 @@ impl super::world::World {
     /// A list has what is stored. (In a fleet the owner of a row alone sees whether it is suspect.)
     fn check_list(&mut self, mut rows: Vec<Row>, limit: usize) {
         let stored = self.ledger.in_state(State::Stored);
-        let mut expected: Vec<_> = stored.map(|timer| timer.row.clone()).collect();
+        let mut expected: Vec<_> = stored.map(|timer| timer.row.clone().shown()).collect();
         expected.sort_unstable_by_key(Row::position);
         expected.truncate(limit);
         if self.scene.is_fleet() {

@@ -375,7 +375,11 @@ impl Simulation {
             if std::mem::take(&mut world.slew_ppm) != 0 || is_fleet {
                 world.trouble(Duration::ZERO);
             }
-            !is_fleet && world.rng.bool()
+            // (From now on all kinds have a handler.)
+            let mut stored = world.ledger.stored();
+            let has_unhandled = stored.any(|timer| !world.ledger.is_handled(&timer.row.kind));
+            drop(stored);
+            !is_fleet && (world.rng.bool() || has_unhandled)
         };
         self.end_users();
         if stops {
@@ -383,15 +387,17 @@ impl Simulation {
             self.join();
         }
         for _ in 0..200 {
-            self.end_recurring();
             if !self.look() {
                 return;
             }
+            // (After a look: a timer that ends each process would never be cancelled before.)
+            self.end_recurring();
             let last = {
                 let world = self.shared.lock();
                 let mut stored: Vec<_> = world.ledger.stored().collect();
                 stored.retain(|timer| !is_fleet || !timer.row.superseded);
-                stored.iter().map(|timer| timer.row.due).max()
+                let dues = stored.iter().map(|timer| timer.row.clone().shown().due);
+                dues.max()
             };
             match last {
                 Some(last) => self.pass_to_last(last),

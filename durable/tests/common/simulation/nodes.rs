@@ -21,6 +21,10 @@ fn one_of<T: Copy>(rng: &mut Rng, choices: &[T]) -> T {
 impl World {
     /// How often is tried, by chance. The ledger knows it.
     pub fn set_up(&mut self, rng: &mut Rng, kinds: BTreeSet<&'static str>) -> RetryPolicy {
+        let bury_after = match rng.u8(..4) {
+            0 => MS * rng.u32(..60_000),
+            _ => Duration::from_secs(7 * 86_400),
+        };
         let attempts_max = rng.u32(1..self.scene.attempts_bound());
         let crashes_max = rng.u32(1..4);
         let retry = RetryPolicy::new()
@@ -28,11 +32,14 @@ impl World {
             .crash_attempts(crashes_max)
             .first(MS * rng.u32(..500))
             .cap(2_000 * MS);
-        self.note(format_args!("{retry:?}; {kinds:?}"));
+        self.note(format_args!(
+            "{retry:?}; {kinds:?}, others are buried after {bury_after:?}"
+        ));
         self.ledger.setup = ledger::Setup {
             attempts_max,
             crashes_max,
             kinds,
+            bury_after,
         };
         retry
     }
@@ -121,8 +128,15 @@ impl Simulation {
         let scene = world.scene;
         let mut kinds: BTreeSet<_> = KINDS.into();
         let retry = self.retry.unwrap_or_else(|| {
-            if world.has_trouble && rng.u8(..10) == 0 {
-                kinds.remove("batch");
+            match rng.u8(..20) {
+                _ if !world.has_trouble => {
+                    kinds.insert("unknown");
+                }
+                0 | 1 => {
+                    kinds.remove("batch");
+                }
+                2 => kinds.clear(),
+                _ => {}
             }
             world.set_up(rng, kinds.clone())
         });
@@ -146,6 +160,7 @@ impl Simulation {
             "node {node} comes: window {ahead:?}, {rows} rows, {bytes} bytes; {slice:?}"
         ));
         let clock = world.nodes[node].clock.clone();
+        let bury_after = world.ledger.setup.bury_after;
         let heals = world.heal.u8(..4) > 0;
         world.nodes[node].heals = heals;
         drop(world);
@@ -156,7 +171,9 @@ impl Simulation {
             .window(WindowLimits::new().ahead(ahead).rows(rows).bytes(bytes))
             .slices(slice)
             .heals(heals)
+            .bury_unhandled_after(bury_after)
             .retry_policy(retry);
+        let has_limited = kinds.contains("limited");
         for kind in kinds {
             let shared = self.shared.clone();
             builder = match kind {
@@ -171,7 +188,10 @@ impl Simulation {
                 _ => builder.on(kind, move |timer| shared.deliver(timer, node)),
             };
         }
-        builder.max_calls("limited", places)
+        match has_limited {
+            true => builder.max_calls("limited", places),
+            false => builder,
+        }
     }
 
     fn store(&self, node: usize) -> FaultyStore {

@@ -75,7 +75,7 @@ pub struct Windows {
 }
 
 /// Kinds of timers: a number below 100 chooses the first whose bound is above it, in a process and
-/// in a fleet. Some timers have a kind that has no handler.
+/// in a fleet. Some timers have a kind that has no handler before the trouble ceases.
 const KIND_BOUNDS: [(&str, [u8; 2]); 7] = [
     ("steady", [40, 35]),
     ("shaky", [60, 50]),

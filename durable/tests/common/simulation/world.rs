@@ -278,7 +278,7 @@ impl World {
             1 if is_fleet => When::At(SystemTime::UNIX_EPOCH + self.delay()),
             // Many are due at one time.
             1..4 => match self.some_row(true) {
-                Some(row) => When::At(row.due.system_time()),
+                Some(row) => When::At(row.shown().due.system_time()),
                 None => When::After(MS),
             },
             4 => When::At(now + self.delay()),

@@ -18,7 +18,7 @@ use runs::Start;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Display, Write as _};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 use wheelwork_durable::contract::{Outcome, Target, Write};
 use wheelwork_durable::{DurableId, Row, StoreTime};
 
@@ -73,7 +73,10 @@ pub struct Timer {
 pub struct Setup {
     pub attempts_max: u32,
     pub crashes_max: u32,
+    /// The kinds that have a handler. In a process without any, nothing is handed out.
     pub kinds: BTreeSet<&'static str>,
+    /// A timer that waits for a handler for so long becomes a dead letter.
+    pub bury_after: Duration,
 }
 
 /// What the stats of a process have to say, of this life.
@@ -87,6 +90,8 @@ pub struct Tally {
     snoozed: u64,
     given_up: u64,
     died: u64,
+    /// Those of them that had waited for a handler.
+    died_held: u64,
     /// Settlements of another epoch.
     stale: u64,
 }
@@ -110,6 +115,9 @@ pub struct Ledger {
     last: BTreeMap<(usize, Arc<str>), u64>,
     handled: u64,
     repeated: u64,
+    /// Timers that were held for want of a handler, and those that were released.
+    waited: u64,
+    released: u64,
     /// Settlements that the store has refused.
     stale: u64,
     /// Changes that users' transactions have held up.
@@ -161,6 +169,8 @@ impl Ledger {
             last: BTreeMap::new(),
             handled: 0,
             repeated: 0,
+            waited: 0,
+            released: 0,
             stale: 0,
             held_up: 0,
             lost: Tally::default(),
@@ -262,6 +272,8 @@ impl Ledger {
             ("repeated", self.repeated),
             ("cancelled", count(State::Cancelled)),
             ("dead", count(State::Dead)),
+            ("waited", self.waited),
+            ("released", self.released),
             ("stale", self.stale),
             ("leases", self.leases.taken),
             ("held up", self.held_up),
@@ -276,6 +288,11 @@ impl Ledger {
         }
     }
 
+    /// Whether timers of this kind are handed out.
+    pub fn is_handled(&self, kind: &str) -> bool {
+        self.setup.kinds.contains(kind)
+    }
+
     /// What callers were told so far.
     pub fn told(&self) -> Tally {
         self.tally
@@ -287,6 +304,9 @@ impl Ledger {
         let Self { tally, lost, .. } = self;
         (tally.armed, tally.cancelled) = (told.armed, told.cancelled);
         (tally.moved, tally.stale) = (told.moved, told.stale);
+        // (The writer counts those that it has buried itself when it is told so, and only then.)
+        tally.died -= tally.died_held - told.died_held;
+        tally.died_held = told.died_held;
         lost.done += tally.done - told.done;
         lost.failed += tally.failed - told.failed;
         lost.snoozed += tally.snoozed - told.snoozed;

@@ -8,6 +8,9 @@ use wheelwork_durable::{Delivery, DurableId, Row, StoreTime};
 /// What was overdue for less when it came is found at the next scan.
 const LOW: Duration = Duration::from_secs(8);
 
+/// A row that waits for a handler, and has waited for long enough, is looked at once a minute.
+const BURIED: Duration = Duration::from_secs(61);
+
 /// A row that began alone is on trial for longer.
 const TRIAL: Duration = Duration::from_secs(1);
 
@@ -199,18 +202,33 @@ impl Ledger {
         self.demand(open.is_empty(), || format!("not settled: {open:?}"));
     }
 
+    /// Whether a row that is held should have been released, or buried, by this time.
+    fn is_held_for_long(&self, row: &Row, time: StoreTime) -> bool {
+        let held = row.held().unwrap();
+        if self.is_handled(&row.kind) {
+            return row.clone().shown().due <= time;
+        }
+        let over = held.since.after(self.setup.bury_after);
+        !self.setup.kinds.is_empty() && over.after(BURIED) <= time
+    }
+
     /// Nothing is overdue that has been there, and not moved, since `since`. For a row that was
     /// overdue by more than `LOW` when it came, `all` counts in place of `since`: a node of a fleet
     /// reads a whole partition only once in that time.
     pub fn punctual(&mut self, due: StoreTime, since: SystemTime, all: SystemTime) {
         let late = self.stored().find(|timer| {
+            if timer.row.held().is_some() {
+                return timer.placed <= since && self.is_held_for_long(&timer.row, due);
+            }
+            // (A process without handlers leaves all as it is.)
+            let is_looked_at = self.scene.is_fleet() || !self.setup.kinds.is_empty();
             let is_deep = timer.row.due.system_time() + LOW < timer.placed;
             let since = if is_deep { all } else { since };
             let has_waited = timer.row.due <= due && timer.placed <= since;
             // (Suspects take their time.)
             let is_trial = timer.row.suspect || timer.row.crashes > 0;
             let is_held = self.held.contains(&timer.row.id);
-            has_waited && !timer.row.superseded && !is_trial && !is_held
+            is_looked_at && has_waited && !timer.row.superseded && !is_trial && !is_held
         });
         if let Some(late) = late {
             let number = late.row.id.partition();

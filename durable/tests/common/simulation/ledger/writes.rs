@@ -3,7 +3,7 @@
 use super::{Ledger, Said, State, Tally, Timer, token};
 use std::time::SystemTime;
 use wheelwork_durable::contract::{Outcome, Settled, TrialBegun, Write};
-use wheelwork_durable::{Cause, DurableId, Row};
+use wheelwork_durable::{Cause, DurableId, Held, Row};
 
 /// A commit is made: by this node, at this time.
 #[derive(Clone, Copy)]
@@ -50,6 +50,9 @@ impl Ledger {
                 if *is_done {
                     self.retried(write, row.as_ref(), said, now);
                 }
+            }
+            (Write::Hold { of, .. }, Outcome::Settled(is_done, row)) => {
+                self.held_back(of, *is_done, row.as_ref(), now);
             }
             (Write::Bury { of, .. }, Outcome::Settled(is_done, row)) => {
                 let said = self.settled(made.node, of, *is_done);
@@ -194,6 +197,7 @@ impl Ledger {
         self.demand_free(row.id, "moved");
         let mut former = self.timers[&row.id].row.clone();
         former.due = row.due;
+        former.set_held(None);
         if self.scene.is_fleet() {
             // (Its owner alone sees that it is a suspect.)
             former.suspect = row.suspect;
@@ -322,6 +326,57 @@ impl Ledger {
         }
     }
 
+    /// A row is held, because its kind has no handler.
+    fn held_back(&mut self, of: &Settled, is_done: bool, row: Option<&Row>, now: SystemTime) {
+        let Some(timer) = self.timers.get(&of.id).cloned() else {
+            return self.wrong(format_args!("{} is held, and was never armed", of.id));
+        };
+        let (epoch, stored) = (self.leases.epoch(of.id.partition()), &timer.row);
+        let is_there = timer.state == State::Stored && stored.due == of.due;
+        let is_refused = is_there && epoch == of.epoch;
+        self.demand(is_done == is_refused, || {
+            format!("{timer:?} is held: {is_done}")
+        });
+        if !is_done {
+            return;
+        }
+        self.demand_free(of.id, "held");
+        let Some(row) = row else {
+            let is_superseded = stored.superseded;
+            self.demand(is_superseded, || format!("{timer:?} ends, as it is held"));
+            return self.end(of.id, State::Replaced);
+        };
+        let is_handled = self.is_handled(&row.kind);
+        self.demand(!is_handled, || {
+            format!("{row:?} is held, and has a handler")
+        });
+        let mut expected = stored.clone();
+        (expected.due, expected.suspect) = (row.due, false);
+        expected.set_held(row.held());
+        let wanted = row.clone().shown().due;
+        let is_right = row.held().is_some() && *row == expected && wanted == stored.due;
+        self.demand(is_right, || format!("{row:?} is held, and was {stored:?}"));
+        self.waited += 1;
+        self.place(row, now);
+    }
+
+    /// A row that was held is to be handed out: there is a handler.
+    fn release(&mut self, write: &Write, row: Option<&Row>, now: SystemTime) {
+        let (Write::Retry { of, at, .. }, Some(row)) = (write, row) else {
+            return self.wrong(format_args!("{write:?} comes to {row:?}"));
+        };
+        let stored = self.timers[&of.id].row.clone();
+        let mut expected = stored.clone();
+        expected.set_held(None);
+        expected.due = stored.shown().due;
+        let is_right = *row == expected && *at == expected.due && self.is_handled(&row.kind);
+        self.demand(is_right, || {
+            format!("{row:?} is released, and wants {expected:?}")
+        });
+        self.released += 1;
+        self.place(row, now);
+    }
+
     fn retried(&mut self, write: &Write, row: Option<&Row>, said: Option<Said>, now: SystemTime) {
         let &Write::Retry {
             ref of,
@@ -333,6 +388,9 @@ impl Ledger {
             return;
         };
         let stored = self.timers[&of.id].row.clone();
+        if stored.held().is_some() {
+            return self.release(write, row, now);
+        }
         let former = stored.attempts;
         // It was not handed out after all.
         let is_back = at == of.due && attempts == former && said.is_none();
@@ -372,6 +430,7 @@ impl Ledger {
         let Write::Bury {
             of,
             cause,
+            since,
             attempts,
             next,
             ..
@@ -390,13 +449,21 @@ impl Ledger {
                     && timer.deaths + 1 >= stored.crashes
                     && *attempts == stored.attempts
             }
-            Cause::UnknownKind => !setup.kinds.contains(&*stored.kind),
+            Cause::UnknownKind if self.scene.is_fleet() => !self.is_handled(&stored.kind),
+            Cause::UnknownKind => {
+                let is_over = |held: Held| held.since.after(setup.bury_after) <= *since;
+                let has_waited = stored.held().is_some_and(is_over);
+                let is_right = has_waited && *attempts == stored.attempts;
+                is_right && !self.is_handled(&stored.kind) && !setup.kinds.is_empty()
+            }
             _ => false,
         };
         self.demand(is_right, || {
             format!("{timer:?} dies, said {said:?}: {write:?}")
         });
         self.tally.died += 1;
+        let was_held = stored.held().is_some();
+        self.tally.died_held += u64::from(was_held);
         self.tally.failed += u64::from(matches!(cause, Cause::Failed(_)));
         self.tally.given_up += u64::from(matches!(cause, Cause::GivenUp(_)));
         match (next, row) {

@@ -1,0 +1,269 @@
+//! Hold: rows that this process does not hand out, because it has no handler of their kind. They
+//! leave the order of deadlines, and come back when there is a handler.
+//!
+//! This file has what the writer knows of them; `release.rs` has what it does. A row that comes
+//! where the window begins, and is of such a kind, does not enter (HoldPlan). The next commit holds
+//! it (HoldCommit). A scan reads the rows that are held: it counts them, releases those that can be
+//! handed out (HeldRelease), and buries those that have waited for too long.
+//!
+//! # Ground rules
+//!  - A row that is to be held lies before `loaded` and is not in the window, so no load finds it
+//!    again. It stays here until the store has held it, or has said that it is gone.
+//!  - What is counted is a hint. The store alone knows which rows are held.
+
+use crate::store::fault::{DurableFault, is_broken};
+use crate::store::row::{HeldWhy, Position, StoreTime};
+use crate::store::write::{Settled, Write};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a change waits that somebody's transaction, or a full disk, holds up.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// How often held rows are counted, if there are any; and which share of the time that may take.
+const COUNT_EVERY: Duration = Duration::from_secs(60);
+const COUNT_SHARE: u32 = 100;
+
+/// How often the hook is told of a kind.
+const TELL_EVERY: Duration = Duration::from_secs(3_600);
+
+/// The most kinds that are told apart.
+const KINDS_MAX: usize = 1_000;
+
+/// The longest wait for rows that have waited for too long: the clock may be set.
+const BURY_WAIT_MAX: Duration = Duration::from_secs(86_400);
+
+/// A row that is to be held.
+pub(super) struct ToHold {
+    pub(super) of: Settled,
+    pub(super) kind: Arc<str>,
+    pub(super) why: HeldWhy,
+}
+
+impl ToHold {
+    pub(super) fn position(&self) -> Position {
+        let Settled { id, due, .. } = self.of;
+        Position { due, id }
+    }
+
+    /// HoldCommit: the change of the store.
+    pub(super) fn write(&self, now: StoreTime) -> Write {
+        Write::Hold {
+            of: self.of.clone(),
+            why: self.why,
+            since: now,
+        }
+    }
+}
+
+/// How many rows of a kind wait for a handler, and since when the first of them does.
+#[derive(Clone, Copy)]
+pub(super) struct Waiting {
+    pub(super) rows: u64,
+    pub(super) since: StoreTime,
+}
+
+/// Rows that wait for a handler, by kind.
+#[derive(Default)]
+pub(super) struct WaitingKinds {
+    pub(super) kinds: BTreeMap<Arc<str>, Waiting>,
+    /// Of all kinds.
+    rows: u64,
+}
+
+impl WaitingKinds {
+    /// One more row of a kind waits.
+    pub(super) fn add(&mut self, kind: &Arc<str>, since: StoreTime) {
+        self.rows += 1;
+        if let Some(waiting) = self.kinds.get_mut(kind) {
+            waiting.rows += 1;
+            waiting.since = waiting.since.min(since);
+        } else if self.kinds.len() < KINDS_MAX {
+            self.kinds.insert(kind.clone(), Waiting { rows: 1, since });
+        }
+    }
+}
+
+/// A scan of the rows that are held.
+pub(super) struct HeldScan {
+    pub(super) after: Position,
+    pub(super) found: WaitingKinds,
+    /// Since when the row has waited that has waited the longest.
+    pub(super) oldest: Option<StoreTime>,
+    /// A change of a row was held up.
+    pub(super) is_held_up: bool,
+    /// How long its slices have taken.
+    pub(super) took: Duration,
+}
+
+/// What the writer knows of rows that are held.
+pub(super) struct HeldRows {
+    /// Those that are to be held.
+    to_hold: BTreeMap<Position, ToHold>,
+    /// When the store is asked again to hold them, by the node's clock.
+    again_at: Duration,
+    /// Those that wait for a handler.
+    waiting: WaitingKinds,
+    /// When the hook was told of a kind.
+    told: BTreeMap<Arc<str>, Duration>,
+    pub(super) scan: Option<HeldScan>,
+    /// When the next scan begins, by the node's clock. `None`: nothing is held, as far as it is
+    /// known.
+    scan_at: Option<Duration>,
+    /// Since when the row has waited that was held first since the last scan began.
+    oldest: Option<StoreTime>,
+    /// When the first row has waited for too long, by the store's clock.
+    bury_at: Option<StoreTime>,
+}
+
+impl HeldRows {
+    /// Nobody knows yet what the store has.
+    pub(super) const fn new() -> Self {
+        Self {
+            to_hold: BTreeMap::new(),
+            again_at: Duration::ZERO,
+            waiting: WaitingKinds {
+                kinds: BTreeMap::new(),
+                rows: 0,
+            },
+            told: BTreeMap::new(),
+            scan: None,
+            scan_at: Some(Duration::ZERO),
+            oldest: None,
+            bury_at: None,
+        }
+    }
+
+    /// Whether this row is to be held.
+    pub(super) fn has(&self, position: Position) -> bool {
+        !self.to_hold.is_empty() && self.to_hold.contains_key(&position)
+    }
+
+    /// HoldPlan: this row is to be held.
+    pub(super) fn push(&mut self, row: ToHold) {
+        if !is_broken(DurableFault::HoldForgotten) {
+            self.to_hold.insert(row.position(), row);
+        }
+    }
+
+    /// The store could not hold it: it is asked again a moment later.
+    pub(super) fn push_again(&mut self, row: ToHold, now: Duration) {
+        self.push(row);
+        self.again_at = now + AGAIN;
+    }
+
+    /// Whether rows are to be held now.
+    pub(super) fn has_due(&self, now: Duration) -> bool {
+        !self.to_hold.is_empty() && self.again_at <= now
+    }
+
+    /// Rows that are to be held now, the first ones first.
+    pub(super) fn take_due(&mut self, now: Duration, most: usize) -> Vec<ToHold> {
+        if !self.has_due(now) {
+            return Vec::new();
+        }
+        let mut due = Vec::new();
+        while due.len() < most
+            && let Some((_, row)) = self.to_hold.pop_first()
+        {
+            due.push(row);
+        }
+        due
+    }
+
+    /// Forgets those that are to be held: they are loaded anew.
+    pub(super) fn forget(&mut self) {
+        self.to_hold.clear();
+        self.scan = None;
+        self.scan_at = Some(Duration::ZERO);
+    }
+
+    /// The store has held a row. Returns whether the hook is to be told, and of how many.
+    pub(super) fn held(
+        &mut self,
+        kind: &Arc<str>,
+        since: StoreTime,
+        bury_after: Duration,
+        now: Duration,
+    ) -> Option<u64> {
+        self.waiting.add(kind, since);
+        self.oldest = Some(self.oldest.map_or(since, |oldest| oldest.min(since)));
+        let over = since.after(bury_after);
+        self.bury_at = Some(self.bury_at.map_or(over, |at| at.min(over)));
+        self.scan_at.get_or_insert(now + COUNT_EVERY);
+        self.tell_now(kind, now)
+    }
+
+    /// Whether the hook is to be told of a kind, and of how many rows.
+    fn tell_now(&mut self, kind: &Arc<str>, now: Duration) -> Option<u64> {
+        let is_recent = |told: &Duration| now.saturating_sub(*told) < TELL_EVERY;
+        if self.told.get(kind).is_some_and(is_recent) {
+            return None;
+        }
+        let rows = self.waiting.kinds.get(kind)?.rows;
+        if self.told.len() >= KINDS_MAX {
+            self.told.clear();
+        }
+        self.told.insert(kind.clone(), now);
+        Some(rows)
+    }
+
+    /// Begins a scan, if it is time for one.
+    pub(super) fn begin_scan(&mut self, now: Duration, time: StoreTime) {
+        let is_time = self.scan_at.is_some_and(|at| at <= now);
+        let is_over = self.bury_at.is_some_and(|at| at <= time);
+        if self.scan.is_none() && (is_time || is_over) {
+            self.oldest = None;
+            self.scan = Some(HeldScan {
+                after: Position::BEFORE_HELD,
+                found: WaitingKinds::default(),
+                oldest: None,
+                is_held_up: false,
+                took: Duration::ZERO,
+            });
+        }
+    }
+
+    /// A scan has come to its end. Returns the kinds that the hook is to be told of.
+    pub(super) fn end_scan(
+        &mut self,
+        scan: HeldScan,
+        bury_after: Duration,
+        now: Duration,
+        time: StoreTime,
+    ) -> Vec<(Arc<str>, u64)> {
+        self.waiting = scan.found;
+        let oldest = self.oldest.into_iter().chain(scan.oldest).min();
+        // (Those that are over, and were not buried, are looked at again, but not at once.)
+        let soon = time.after(COUNT_EVERY);
+        self.bury_at = oldest.map(|since| since.after(bury_after).max(soon));
+        let every = COUNT_EVERY.max(scan.took * COUNT_SHARE);
+        self.scan_at = match scan.is_held_up {
+            true => Some(now + AGAIN),
+            false => oldest.map(|_| now + every),
+        };
+        let kinds: Vec<_> = self.waiting.kinds.keys().cloned().collect();
+        let told = kinds.into_iter().filter_map(|kind| {
+            let rows = self.tell_now(&kind, now)?;
+            Some((kind, rows))
+        });
+        told.collect()
+    }
+
+    /// How many rows wait for a handler.
+    pub(super) const fn waiting(&self) -> u64 {
+        self.waiting.rows
+    }
+
+    /// How long the writer may wait before it holds, releases or buries rows. (It counts them when
+    /// it takes a turn anyway.)
+    pub(super) fn next(&self, now: Duration, time: StoreTime) -> Option<Duration> {
+        let hold = (!self.to_hold.is_empty()).then_some(self.again_at);
+        let soon = self.scan_at.filter(|&at| at <= now + AGAIN);
+        let soon = hold.into_iter().chain(soon).min();
+        let soon = soon.map(|at| at.saturating_sub(now));
+        let bury = self.bury_at.map(|at| at.since(time).min(BURY_WAIT_MAX));
+        soon.into_iter().chain(bury).min()
+    }
+}

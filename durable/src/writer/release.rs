@@ -1,0 +1,296 @@
+//! Release: what the writer does with rows that are held, or are to be. `hold.rs` has what it knows
+//! of them. The README has the steps: HoldCommit and HeldRelease.
+
+use super::hold::{HeldScan, ToHold};
+use super::plan::{Changes, Plan};
+use super::turn::Writer;
+use super::window::ClockReading;
+use crate::handler::recurrence::next_run;
+use crate::queue::fired::Fired;
+use crate::queue::request::{CountingHeld, Look, Reply};
+use crate::store::contract::StoreError;
+use crate::store::fault::{DurableFault, is_broken};
+use crate::store::row::{Cause, DeadLetter, Held, HeldWhy, Position, Row, StoreTime};
+use crate::store::unhandled::UnhandledKind;
+use crate::store::write::{Outcome, Settled, SliceLimit, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What becomes of a row that is held, and that a scan has read.
+enum Becomes {
+    /// It is handed out again.
+    Released,
+    /// It has waited for too long.
+    Dead(Box<DeadLetter>),
+    /// It waits, for another reason than before.
+    HeldAgain,
+}
+
+impl Writer {
+    /// HoldCommit: plans that rows are held which this process does not hand out.
+    pub(super) fn plan_holds(&mut self, now: StoreTime, changes: &mut Changes) {
+        let most = self.ownership.requests_max(self.pace.limit());
+        for row in self.core.held.take_due(changes.elapsed, most.max(1)) {
+            changes.add(row.write(now), Plan::Hold(Box::new(row)), Reply::Nobody);
+        }
+    }
+
+    /// A row is held, or is gone, or the store could not hold it yet.
+    pub(super) fn hold_done(&mut self, row: ToHold, outcome: Option<Outcome>) {
+        let now = self.core.shared.elapsed();
+        match outcome {
+            // (As long as it stands before `loaded` it is known here alone.)
+            Some(Outcome::Blocked(_)) => self.core.held.push_again(row, now),
+            Some(Outcome::Settled(true, Some(stored))) => {
+                if let Some(Held { why, since }) = stored.held()
+                    && why == HeldWhy::Unhandled
+                {
+                    let bury_after = self.core.shared.hooks.unhandled.bury_after;
+                    let told = self.core.held.held(&row.kind, since, bury_after, now);
+                    if let Some(rows) = told {
+                        self.tell_of_unhandled(row.kind, rows);
+                    }
+                }
+                let counts = &self.core.shared.counts;
+                counts.unhandled.set(self.core.held.waiting());
+            }
+            _ => {}
+        }
+    }
+
+    /// Reads the next slice of the rows that are held, if a scan is under way or it is time for
+    /// one. Returns whether there is nothing more to do now.
+    pub(super) fn scan_held(
+        &mut self,
+        clocks: ClockReading,
+        now: StoreTime,
+    ) -> Result<bool, StoreError> {
+        if !self.core.holds || self.core.is_stopping || self.core.only_looks() {
+            return Ok(true);
+        }
+        let began = self.core.shared.elapsed();
+        self.core.held.begin_scan(began, now);
+        let Some(mut scan) = self.core.held.scan.take() else {
+            return Ok(true);
+        };
+        let limit = self.slice_of(usize::MAX);
+        let (after, until) = (scan.after, StoreTime::MAX);
+        let rows = (self.ownership).read_owned(&mut self.core, after, until, limit)?;
+        let bytes = rows.iter().map(Row::bytes).sum();
+        let is_last = !limit.is_reached(rows.len(), bytes);
+        scan.after = rows.last().map_or(after, Row::position);
+        self.follow_scan(rows, &mut scan, clocks, now)?;
+        let ended = self.core.shared.elapsed();
+        scan.took += ended.saturating_sub(began);
+        if !is_last {
+            self.core.held.scan = Some(scan);
+            return Ok(false);
+        }
+        let bury_after = self.core.shared.hooks.unhandled.bury_after;
+        let told = self.core.held.end_scan(scan, bury_after, ended, now);
+        for (kind, rows) in told {
+            self.tell_of_unhandled(kind, rows);
+        }
+        let counts = &self.core.shared.counts;
+        counts.unhandled.set(self.core.held.waiting());
+        Ok(true)
+    }
+
+    /// HeldRelease: rows of kinds that are handed out get their deadlines again. Rows that have
+    /// waited for too long become dead letters, and others are counted.
+    fn follow_scan(
+        &mut self,
+        rows: Vec<Row>,
+        scan: &mut HeldScan,
+        clocks: ClockReading,
+        now: StoreTime,
+    ) -> Result<(), StoreError> {
+        let (mut writes, mut plans) = (Vec::new(), Vec::new());
+        for row in rows {
+            // (Others are due after the year 6429.)
+            let Some(held) = row.held() else { continue };
+            let Some((write, plan)) = self.plan_held(&row, held, now) else {
+                if held.why == HeldWhy::Unhandled {
+                    scan.found.add(&row.kind, held.since);
+                    scan.oldest = scan.oldest.into_iter().chain([held.since]).min();
+                }
+                continue;
+            };
+            writes.push(write);
+            plans.push((row, held, plan));
+        }
+        let outcomes = self.commit_in_pace(writes)?;
+        let mut released = Vec::new();
+        for ((row, held, plan), outcome) in plans.into_iter().zip(outcomes) {
+            match (outcome, plan) {
+                (Outcome::Blocked(_), _) => {
+                    scan.found.add(&row.kind, held.since);
+                    scan.is_held_up = true;
+                }
+                (Outcome::Settled(true, stored), Becomes::Dead(letter)) => {
+                    self.tell_of_death(*letter);
+                    released.extend(stored);
+                }
+                (Outcome::Settled(true, stored), Becomes::Released) => released.extend(stored),
+                // (Or it was moved, or is gone.)
+                _ => {}
+            }
+        }
+        self.large.note_released(&released);
+        if released.is_empty() {
+            return Ok(());
+        }
+        for row in released {
+            self.place_row(row, clocks);
+        }
+        // (Those that are overdue fire at once. Not claimed they would come back, in no order.)
+        self.ownership.claim(&mut self.core, now)
+    }
+
+    /// What becomes of a row that is held. `None`: it waits on.
+    fn plan_held(&mut self, row: &Row, held: Held, now: StoreTime) -> Option<(Write, Becomes)> {
+        let of = Settled {
+            id: row.id,
+            due: row.due,
+            epoch: self.core.epoch(row.id.partition()),
+        };
+        let Some(why) = self.core.shared.kinds.held_for(&row.kind) else {
+            let at = match is_broken(DurableFault::HeldReleasedNow) {
+                true => now,
+                false => row.wanted(),
+            };
+            let release = Write::Retry {
+                of,
+                at,
+                attempts: row.attempts,
+                crashes: row.crashes,
+            };
+            return Some((release, Becomes::Released));
+        };
+        if why != held.why {
+            let since = now;
+            return Some((Write::Hold { of, why, since }, Becomes::HeldAgain));
+        }
+        let bury_after = self.core.shared.hooks.unhandled.bury_after;
+        let is_over = held.since.after(bury_after) <= now || is_broken(DurableFault::BuriedEarly);
+        (why == HeldWhy::Unhandled && is_over).then(|| self.plan_held_burial(row, of, now))
+    }
+
+    /// A row has waited for its handler for too long. A recurring one waits for its next run.
+    fn plan_held_burial(&mut self, row: &Row, of: Settled, now: StoreTime) -> (Write, Becomes) {
+        let due = row.wanted();
+        let next = next_run(row.calendar.as_deref(), due, now, 0).unwrap_or_default();
+        let next = next.at.map(|at| (at, self.core.store.new_id(None, due)));
+        self.core.note_made_up(row.id, 0);
+        let (attempts, crashes) = (row.attempts, row.crashes);
+        // (As with other letters, the hook is told neither payload nor key.)
+        let id = next.map_or(row.id, |(_, copy)| copy);
+        let mut dead = Row::new(id, due, row.kind.clone(), [].into());
+        (dead.attempts, dead.crashes) = (attempts, crashes);
+        let cause = Cause::UnknownKind;
+        let letter = DeadLetter::new(dead, cause.clone(), now);
+        let write = Write::Bury {
+            of,
+            cause,
+            since: now,
+            attempts,
+            crashes,
+            next,
+        };
+        (write, Becomes::Dead(Box::new(letter)))
+    }
+
+    /// How long the writer may wait before it has something to do with held rows.
+    pub(super) fn next_held(&self, now: StoreTime) -> Option<Duration> {
+        let is_idle = !self.core.holds || self.core.is_stopping || self.core.only_looks();
+        let next = || self.core.held.next(self.core.shared.elapsed(), now);
+        (!is_idle).then(next).flatten()
+    }
+
+    /// Tells the program that timers of a kind wait for a handler.
+    fn tell_of_unhandled(&self, kind: Arc<str>, rows: u64) {
+        let hook = self.core.shared.hooks.unhandled.hook.clone();
+        if hook.is_none() && !cfg!(feature = "tracing") {
+            return;
+        }
+        let told = Fired::Hook(Box::new(move || {
+            #[cfg(feature = "tracing")]
+            crate::queue::events::unhandled(&kind, rows);
+            if let Some(hook) = hook {
+                hook(&kind, rows);
+            }
+        }));
+        // (A service that has stopped tells nobody.)
+        let _ = self.core.window.service().schedule(Duration::ZERO, told);
+    }
+
+    /// Reads a slice of the rows that wait for a handler, for a call that counts them.
+    pub(super) fn look_at_held(&mut self, mut counting: CountingHeld) -> Result<(), StoreError> {
+        let begun = self.core.time();
+        let limit = self.slice_of(usize::MAX);
+        let until = StoreTime::MAX;
+        let read = (self.ownership).read_all(&mut self.core, counting.after, until, limit);
+        let (rows, next) = match read {
+            Ok(found) => found,
+            Err(error) => return self.answer(counting.teller, Err(error)),
+        };
+        let bytes = rows.iter().map(Row::bytes).sum();
+        self.note_look(rows.len(), bytes, begun);
+        for row in rows {
+            if let Some(held) = row.held().filter(|held| held.why == HeldWhy::Unhandled) {
+                let (rows, since) = (counting.kinds.entry(row.kind)).or_insert((0, held.since));
+                *rows += 1;
+                *since = held.since.min(*since);
+            }
+        }
+        if let Some(after) = next {
+            counting.after = after;
+            self.large.push_look(Look::Unhandled(counting));
+            return Ok(());
+        }
+        let kinds = counting.kinds.into_iter();
+        let kinds = kinds.map(|(kind, (rows, since))| UnhandledKind {
+            kind,
+            rows,
+            since: since.system_time(),
+            nodes: Vec::new(),
+        });
+        let kinds = kinds.collect();
+        self.answer(counting.teller, Ok(kinds))
+    }
+
+    /// A slice of all rows as calls show them, in the order of the deadlines that they have or,
+    /// being held, had; and after which the next one begins, if there may be more.
+    pub(super) fn read_shown(
+        &mut self,
+        after: Position,
+        until: StoreTime,
+        limit: SliceLimit,
+    ) -> Result<(Vec<Row>, Option<Position>), StoreError> {
+        let (ownership, core) = (&self.ownership, &mut self.core);
+        let last = Position::BEFORE_HELD.due;
+        if after < Position::BEFORE_HELD {
+            let upto = until.min(last);
+            let (mut rows, next) = ownership.read_all(core, after, upto, limit)?;
+            let (held, held_next) = ownership.read_all(core, after.held(), upto.held(), limit)?;
+            let held_next = held_next.map(Position::unheld);
+            let mut end = next.into_iter().chain(held_next).min();
+            let held = held.into_iter().filter(|row| row.held().is_some());
+            rows.extend(held.map(Row::shown));
+            rows.sort_by_key(Row::position);
+            if let Some(end) = end {
+                rows.retain(|row| row.position() <= end);
+            }
+            if rows.len() > limit.rows {
+                rows.truncate(limit.rows);
+                end = rows.last().map(Row::position);
+            }
+            let has_late = end.is_none() && until > last && rows.len() < limit.rows;
+            return Ok((rows, end.or(has_late.then_some(Position::BEFORE_HELD))));
+        }
+        // After the year 6429.
+        let (mut rows, next) = ownership.read_all(core, after, until, limit)?;
+        rows.retain(|row| row.held().is_none());
+        Ok((rows, next))
+    }
+}
