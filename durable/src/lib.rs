@@ -58,6 +58,7 @@ pub use api::client::{Durable, DurableClient};
 pub use api::keyed::Keyed;
 #[cfg(feature = "metrics")]
 pub use api::reporter::DurableReporter;
+pub use api::timer_builder::TimerBuilder;
 pub use api::window_limits::WindowLimits;
 pub use handler::answer::{GiveUp, Later};
 #[cfg(feature = "serde")]

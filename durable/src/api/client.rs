@@ -621,6 +621,7 @@ impl DurableClient {
             due: self.shared.due(when),
             payload: payload.0,
             calendar,
+            more: None,
         })
     }
 

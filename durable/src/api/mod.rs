@@ -10,6 +10,7 @@ pub(crate) mod keyed;
 pub(crate) mod recurring;
 #[cfg(feature = "metrics")]
 pub(crate) mod reporter;
+pub(crate) mod timer_builder;
 #[cfg(feature = "serde")]
 pub(crate) mod typed;
 pub(crate) mod unhandled;

@@ -32,7 +32,7 @@ fn key(name: &'static str, labels: &[Label]) -> Key {
     Key::from_parts(name, labels.to_vec())
 }
 
-const COUNTERS: [Figure; 13] = [
+const COUNTERS: [Figure; 14] = [
     figure(
         "wheelwork_durable_armed_total",
         "Timers that were armed.",
@@ -67,6 +67,11 @@ const COUNTERS: [Figure; 13] = [
         "wheelwork_durable_given_up_total",
         "Deliveries whose handler said GiveUp.",
         |stats| stats.given_up,
+    ),
+    figure(
+        "wheelwork_durable_expired_total",
+        "Timers that were not handed out in time.",
+        |stats| stats.expired,
     ),
     figure(
         "wheelwork_durable_died_total",

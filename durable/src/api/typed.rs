@@ -112,7 +112,7 @@ impl DurableClient {
         self.encode_for(kind.kind_name(), value)
     }
 
-    fn encode_for<T: Serialize + ?Sized>(
+    pub(super) fn encode_for<T: Serialize + ?Sized>(
         &self,
         kind: &str,
         value: &T,

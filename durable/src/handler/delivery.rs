@@ -95,6 +95,20 @@ impl Delivery {
         self.row.crashes
     }
 
+    /// After when the timer is not handed out any more, if that was set
+    /// ([`not_after`](crate::TimerBuilder::not_after)).
+    #[must_use]
+    pub fn expires(&self) -> Option<SystemTime> {
+        self.row.expires().map(StoreTime::system_time)
+    }
+
+    /// The trace in which the timer was armed, if it was armed with one
+    /// ([`traceparent`](crate::TimerBuilder::traceparent)).
+    #[must_use]
+    pub fn traceparent(&self) -> Option<&str> {
+        self.row.traceparent()
+    }
+
     /// A number that rises each time the store is opened, or where nodes share it, each time
     /// another node takes over the timer's partition. A system that remembers the greatest one that
     /// it has seen for this timer, or for its key, and refuses smaller ones, is safe from handlers
@@ -134,6 +148,8 @@ pub(crate) enum Verdict {
     UnknownKind,
     /// The process has ended too often while it was handled.
     Crashed,
+    /// It is too late to hand it out.
+    Expired,
     /// It is too late for this run of its calendar: the next one.
     LeftOut(Option<StoreTime>),
 }
@@ -155,6 +171,8 @@ pub(crate) struct Settlement {
     pub(crate) attempts: u32,
     pub(crate) crashes: u32,
     pub(crate) calendar: Option<Arc<str>>,
+    /// When it is not handed out any more.
+    pub(crate) expires: Option<StoreTime>,
     pub(crate) made_up: u32,
     pub(crate) verdict: Verdict,
     /// How late it was handed over. `None`: to no handler.
@@ -192,6 +210,7 @@ impl Settlement {
             attempts: row.attempts,
             crashes: row.crashes,
             calendar: row.calendar.clone(),
+            expires: row.expires(),
             made_up: delivery.made_up,
             verdict,
             lateness_ns,

@@ -33,19 +33,28 @@ impl Settlement {
     /// crash. Nor is one whose handler said that it is to come later.
     pub(crate) fn attempts_made(&self) -> u32 {
         match self.verdict {
-            Verdict::Crashed => self.attempts,
+            Verdict::Crashed | Verdict::Expired => self.attempts,
             Verdict::Later(_) if !is_broken(DurableFault::LaterCounted) => self.attempts,
             _ => self.attempts.saturating_add(1),
         }
+    }
+
+    /// Whether it would have expired by then.
+    fn is_over_at(&self, time: StoreTime) -> bool {
+        self.expires.is_some_and(|expires| expires < time)
+            && !is_broken(DurableFault::ExpiryIgnored)
     }
 
     /// What becomes of the row. `retry` returns the retry policy of the row's kind. `now` is the
     /// store's time.
     pub(crate) fn ending(&self, retry: impl FnOnce() -> RetryPolicy, now: StoreTime) -> Ending {
         let due = self.of.due;
-        let next_run = || {
+        let next_run = || -> Result<NextRun, String> {
             let begun = self.lateness_ns.map_or(now, |late| begun(due, late));
-            next_run(self.calendar.as_deref(), due, begun, self.made_up)
+            let next = next_run(self.calendar.as_deref(), due, begun, self.made_up)?;
+            // (An expiry is that of all runs.)
+            let at = next.at.filter(|at| !self.is_over_at(*at));
+            Ok(NextRun { at, ..next })
         };
         let cause = match &self.verdict {
             Verdict::Done => match next_run() {
@@ -57,7 +66,10 @@ impl Settlement {
                 if let Some(wait) = retry().wait_after(self.attempts_made(), self.of.id) {
                     // (With a slow store, the row's deadline may be after the time at which the
                     // clock was read.)
-                    return Ending::Retried(now.max(due).after(wait));
+                    let at = now.max(due).after(wait);
+                    if !self.is_over_at(at) {
+                        return Ending::Retried(at);
+                    }
                 }
                 Cause::Failed(why.clone())
             }
@@ -68,12 +80,18 @@ impl Settlement {
                     When::After(wait) => now.after(wait),
                     When::At(time) => StoreTime::due_at(time),
                 };
-                return Ending::Snoozed(at.max(first));
+                let at = at.max(first);
+                if !self.is_over_at(at) {
+                    return Ending::Snoozed(at);
+                }
+                Cause::Expired
             }
             Verdict::GivenUp(why) => Cause::GivenUp(why.clone()),
             Verdict::Undecodable(why) => Cause::Undecodable(why.clone()),
             Verdict::UnknownKind => Cause::UnknownKind,
             Verdict::Crashed => Cause::Crashed,
+            // (No run comes any more.)
+            Verdict::Expired => return Ending::Buried(Cause::Expired, NextRun::default()),
         };
         // (A row whose calendar cannot be read becomes the dead letter itself.)
         Ending::Buried(cause, next_run().unwrap_or_default())

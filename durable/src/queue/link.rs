@@ -188,7 +188,7 @@ impl DurableShared {
     }
 
     /// The time by the store's clock, or a little more. Delays begin then.
-    fn now_at_most(&self) -> SystemTime {
+    pub(crate) fn now_at_most(&self) -> SystemTime {
         match &self.store_clock {
             Some(clock) => clock.at_most(),
             None => self.now(),

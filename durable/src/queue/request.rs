@@ -9,7 +9,7 @@ use super::ticket::Teller;
 use crate::handler::delivery::{Delivery, Done, Settlement};
 use crate::handler::error::DurableError;
 use crate::store::fleet::Fleet;
-use crate::store::row::{DeadLetter, DurableId, Position, Row, StoreTime};
+use crate::store::row::{DeadLetter, DurableId, Position, Row, RowMore, StoreTime};
 use crate::store::unhandled::UnhandledKind;
 use crate::store::write::{Settled, Target, TrialBegun, Write};
 use std::collections::BTreeMap;
@@ -23,12 +23,20 @@ pub(crate) struct NewTimer {
     pub(crate) due: StoreTime,
     pub(crate) payload: Arc<[u8]>,
     pub(crate) calendar: Option<Arc<str>>,
+    /// What few timers have.
+    pub(crate) more: Option<Box<RowMore>>,
 }
 
 impl NewTimer {
-    /// Bytes of its payload, kind, key and calendar.
+    /// Bytes of its payload, kind, key, calendar and trace.
     pub(crate) fn bytes(&self) -> usize {
-        let texts = [Some(&self.kind), self.key.as_ref(), self.calendar.as_ref()];
+        let trace = self.more.as_ref().and_then(|more| more.trace.as_ref());
+        let texts = [
+            Some(&self.kind),
+            self.key.as_ref(),
+            self.calendar.as_ref(),
+            trace,
+        ];
         let texts = texts.into_iter().flatten().map(|text| text.len());
         self.payload.len() + texts.sum::<usize>()
     }

@@ -22,6 +22,7 @@ pub(crate) struct WriterCounts {
     pub(crate) failed: Counter,
     pub(crate) snoozed: Counter,
     pub(crate) given_up: Counter,
+    pub(crate) expired: Counter,
     pub(crate) died: Counter,
     pub(crate) superseded: Counter,
     pub(crate) stale: Counter,
@@ -77,6 +78,9 @@ pub struct DurableStats {
     /// Deliveries whose handler said [`GiveUp`](crate::GiveUp). They are also among those that
     /// died.
     pub given_up: u64,
+    /// Timers that were not handed out in time
+    /// ([`not_after`](crate::TimerBuilder::not_after)). They are also among those that died.
+    pub expired: u64,
     /// Timers that have become dead letters.
     pub died: u64,
     /// Timers that were being handled when another took their key, and that failed or were to come
@@ -160,6 +164,7 @@ impl WriterCounts {
             failed: self.failed.get(),
             snoozed: self.snoozed.get(),
             given_up: self.given_up.get(),
+            expired: self.expired.get(),
             died: self.died.get(),
             superseded: self.superseded.get(),
             stale: self.stale.get(),

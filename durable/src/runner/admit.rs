@@ -44,13 +44,27 @@ pub(super) fn has_right(shared: &DurableShared, delivery: &Delivery) -> bool {
         || is_broken(DurableFault::LeaseIgnored)
 }
 
-/// Settles timers during which the process has ended too often, and runs of calendars that are not
-/// made. Returns the others.
+/// RunAdmit, last of all: whether it is too late to hand the timer out. Then it is settled.
+pub(super) fn has_expired(shared: &DurableShared, delivery: &Delivery) -> bool {
+    let Some(expires) = delivery.row.expires() else {
+        return false;
+    };
+    // (The store's clock may show a little more than this node knows.)
+    let is_over = expires.system_time() < shared.now_at_most();
+    if !is_over || is_broken(DurableFault::ExpiryIgnored) {
+        return false;
+    }
+    settle(shared, delivery, Verdict::Expired, None);
+    true
+}
+
+/// Settles timers that have expired, timers during which the process has ended too often, and runs
+/// of calendars that are not made. Returns the others.
 pub(super) fn still_tried(shared: &DurableShared, timers: Vec<Delivery>) -> Vec<Delivery> {
     timers
         .into_iter()
         .filter(|delivery| {
-            if !may_still_begin(shared, delivery) {
+            if !may_still_begin(shared, delivery) || has_expired(shared, delivery) {
                 return false;
             }
             if let Some(verdict) = left_out(shared, delivery) {

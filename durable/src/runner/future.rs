@@ -1,6 +1,6 @@
 //! Future: a handler that is async, from the call of the spawner to the end of its future.
 
-use super::admit::{goes_alone, has_begun, may_still_begin};
+use super::admit::{goes_alone, has_begun, has_expired, may_still_begin};
 use super::settle::{lateness, settle, verdict};
 use crate::handler::caught::caught;
 use crate::handler::delivery::{Delivery, HandlerResult};
@@ -93,6 +93,10 @@ impl AsyncRun {
                 self.leave();
                 return Poll::Ready(());
             }
+        }
+        if has_expired(&self.shared, &self.delivery) {
+            self.leave();
+            return Poll::Ready(());
         }
         self.lateness = Some(lateness(&self.shared, &self.delivery));
         let kind = self.shared.kinds.get(&self.delivery.row.kind);

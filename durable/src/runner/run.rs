@@ -2,7 +2,7 @@
 //!
 //! It runs where the window's service dispatches. Any number of threads may be in it.
 
-use super::admit::{admit, begins, still_tried};
+use super::admit::{admit, begins, has_expired, still_tried};
 use super::batch::call_batch;
 use super::future::AsyncRun;
 #[cfg(feature = "postgres")]
@@ -178,7 +178,8 @@ fn call(
 ) -> ControlFlow<()> {
     let mut timers = still_tried(shared, timers);
     if !matches!(kind.handler, Some(KindHandler::Async(_))) {
-        timers.retain(|delivery| begins(shared, delivery));
+        // (A trial may have waited for its commit.)
+        timers.retain(|delivery| begins(shared, delivery) && !has_expired(shared, delivery));
     }
     match &kind.handler {
         None => {}

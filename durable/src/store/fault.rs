@@ -60,6 +60,8 @@ pub enum DurableFault {
     LaterCounted,
     /// RunSettle: a timer that its handler gives up is tried again.
     GivenUpRetried,
+    /// RunAdmit: a timer that has expired is handed out.
+    ExpiryIgnored,
     /// TurnTake: requests are taken however large they are.
     BytesUnbounded,
     /// TurnTake: what handlers say comes behind the calls that wait.
@@ -126,7 +128,7 @@ pub enum DurableFault {
 /// Those that the simulation of a process notices, but for the steps of an outage and of a hold.
 #[cfg(feature = "__faults")]
 #[doc(hidden)]
-pub const DURABLE_FAULTS: [DurableFault; 33] = [
+pub const DURABLE_FAULTS: [DurableFault; 34] = [
     DurableFault::ToldBeforeCommit,
     DurableFault::ArmNotPlaced,
     DurableFault::RetryNotPlaced,
@@ -153,6 +155,7 @@ pub const DURABLE_FAULTS: [DurableFault; 33] = [
     DurableFault::RetryLost,
     DurableFault::LaterCounted,
     DurableFault::GivenUpRetried,
+    DurableFault::ExpiryIgnored,
     DurableFault::BytesUnbounded,
     DurableFault::SliceLast,
     DurableFault::WatermarkCharged,

@@ -365,8 +365,8 @@ impl Row {
         self.more = (*more != RowMore::default()).then_some(more);
     }
 
-    /// It is not handed out after this.
-    #[doc(hidden)]
+    /// It is not handed out after this ([`not_after`](crate::TimerBuilder::not_after)).
+    #[must_use]
     pub fn expires(&self) -> Option<StoreTime> {
         self.more.as_ref()?.expires
     }
@@ -377,8 +377,9 @@ impl Row {
         self.set_more(|more| more.expires = expires);
     }
 
-    /// How long one attempt may take.
-    #[doc(hidden)]
+    /// How long one attempt may take, if the timer has a limit of its own
+    /// ([`time_limit`](crate::TimerBuilder::time_limit)).
+    #[must_use]
     pub fn time_limit(&self) -> Option<Duration> {
         self.more.as_ref()?.limit_ms.map(Duration::from_millis)
     }
@@ -391,8 +392,9 @@ impl Row {
         self.set_more(|more| more.limit_ms = millis);
     }
 
-    /// The trace in which it was armed, as the header `traceparent` of W3C has it.
-    #[doc(hidden)]
+    /// The trace in which it was armed, as the header `traceparent` of W3C has it
+    /// ([`traceparent`](crate::TimerBuilder::traceparent)).
+    #[must_use]
     pub fn traceparent(&self) -> Option<&str> {
         self.more.as_ref()?.trace.as_deref()
     }
@@ -587,8 +589,8 @@ pub enum Cause {
     Crashed,
     /// Its handler has given it up by [`GiveUp`](crate::GiveUp): why, up to 4 KiB of that.
     GivenUp(Arc<str>),
-    /// It was not to be handed out any more.
-    #[doc(hidden)]
+    /// It was not handed out in time ([`not_after`](crate::TimerBuilder::not_after)), or was to be
+    /// put off beyond that time.
     Expired,
 }
 

@@ -202,6 +202,9 @@ impl Writer {
         let mut row = Row::new(id, timer.due, timer.kind, timer.payload);
         row.key = timer.key;
         row.calendar = timer.calendar;
+        if let Some(more) = timer.more {
+            row.set_more(|parts| *parts = *more);
+        }
         let is_near = self.core.is_loaded(&row) && !is_broken(DurableFault::ArmNotPlaced);
         let near = is_near.then(|| self.core.delivery(row.clone()));
         if !is_near {

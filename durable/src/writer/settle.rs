@@ -200,6 +200,7 @@ impl Writer {
         match letter.cause {
             Cause::Failed(_) => counts.failed.add(1),
             Cause::GivenUp(_) => counts.given_up.add(1),
+            Cause::Expired => counts.expired.add(1),
             _ => {}
         }
         let hook = self.core.shared.hooks.dead.clone();

@@ -13,6 +13,7 @@ mod check;
 mod crashes;
 #[path = "../common/durable_model.rs"]
 mod durable_model;
+mod expiry;
 mod fair;
 mod golden;
 mod heal;

@@ -16,6 +16,7 @@ mod poolers;
 mod program;
 #[path = "../common/proxy.rs"]
 mod proxy;
+mod settings;
 #[path = "../common/shared_memory/mod.rs"]
 mod shared_memory;
 mod upkeep;

@@ -13,6 +13,8 @@ struct NewTimer {
     key: Option<&'static str>,
     token: u64,
     payload: String,
+    /// When it is not handed out any more.
+    not_after: Option<When>,
 }
 
 impl Shared {
@@ -24,8 +26,9 @@ impl Shared {
         let bytes = world.rng.usize(..60);
         let token = world.next_token();
         let payload = format!("{token} {}", "x".repeat(bytes));
+        let not_after = world.not_after(when);
         world.note(format_args!(
-            "node {node} arms {token}: {kind}, {key:?}, {when:?}"
+            "node {node} arms {token}: {kind}, {key:?}, {when:?}, {not_after:?}"
         ));
         NewTimer {
             kind,
@@ -33,6 +36,7 @@ impl Shared {
             key,
             token,
             payload,
+            not_after,
         }
     }
 
@@ -44,9 +48,15 @@ impl Shared {
             return self.ask_for(node, handle, timer);
         }
         let (kind, when, payload) = (timer.kind, timer.when, timer.payload);
-        let answer = self.run(node, || match timer.key {
-            Some(key) => handle.key(key).schedule(kind, when, payload),
-            None => handle.schedule(kind, when, payload),
+        let answer = self.run(node, || match (timer.key, timer.not_after) {
+            (key, Some(time)) => {
+                let timer = handle.timer(kind, when, payload).not_after(time);
+                key.iter()
+                    .fold(timer, |timer, key| timer.key(key))
+                    .schedule()
+            }
+            (Some(key), None) => handle.key(key).schedule(kind, when, payload),
+            (None, None) => handle.schedule(kind, when, payload),
         });
         self.lock().check_arm(node, timer.token, &answer);
     }
@@ -100,9 +110,15 @@ impl Shared {
 
     fn ask_for(&self, node: usize, handle: &DurableClient, timer: NewTimer) {
         let (kind, when, payload) = (timer.kind, timer.when, timer.payload);
-        let ticket = self.run(node, || match timer.key {
-            Some(key) => handle.key(key).schedule_ticket(kind, when, payload),
-            None => handle.schedule_ticket(kind, when, payload),
+        let ticket = self.run(node, || match (timer.key, timer.not_after) {
+            (key, Some(time)) => {
+                let timer = handle.timer(kind, when, payload).not_after(time);
+                key.iter()
+                    .fold(timer, |timer, key| timer.key(key))
+                    .schedule_ticket()
+            }
+            (Some(key), None) => handle.key(key).schedule_ticket(kind, when, payload),
+            (None, None) => handle.schedule_ticket(kind, when, payload),
         });
         let mut world = self.lock();
         match ticket {

@@ -286,6 +286,17 @@ impl World {
         }
     }
 
+    /// When a timer expires that is due then: few do.
+    pub fn not_after(&mut self, when: When) -> Option<When> {
+        let more = MS * [0, 1, 60, 2_000, 30_000][self.rng.usize(..5)];
+        let expires = match when {
+            When::At(due) => When::At(due + more),
+            When::After(delay) => When::After(delay + more),
+            _ => return None,
+        };
+        (self.rng.u8(..6) == 0).then_some(expires)
+    }
+
     pub fn kind(&mut self) -> &'static str {
         self.scene.kind(self.rng.u8(..100))
     }

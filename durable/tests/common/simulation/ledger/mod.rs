@@ -89,6 +89,7 @@ pub struct Tally {
     failed: u64,
     snoozed: u64,
     given_up: u64,
+    expired: u64,
     died: u64,
     /// Those of them that had waited for a handler.
     died_held: u64,
@@ -311,6 +312,7 @@ impl Ledger {
         lost.failed += tally.failed - told.failed;
         lost.snoozed += tally.snoozed - told.snoozed;
         lost.given_up += tally.given_up - told.given_up;
+        lost.expired += tally.expired - told.expired;
         lost.died += tally.died - told.died;
     }
 
@@ -322,6 +324,7 @@ impl Ledger {
         self.tally.failed -= lost.failed;
         self.tally.snoozed -= lost.snoozed;
         self.tally.given_up -= lost.given_up;
+        self.tally.expired -= lost.expired;
         self.tally.died -= lost.died;
     }
 
@@ -336,6 +339,7 @@ impl Ledger {
             (tally.failed, stats.failed),
             (tally.snoozed, stats.snoozed),
             (tally.given_up, stats.given_up),
+            (tally.expired, stats.expired),
             (tally.died, stats.died),
             (tally.stale, stats.stale),
         ]

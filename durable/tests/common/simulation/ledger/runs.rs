@@ -134,6 +134,10 @@ impl Ledger {
         self.demand(delivery.due() <= now, || {
             format!("{token} is handled early")
         });
+        let expires = row.expires().map(StoreTime::system_time);
+        self.demand(expires.is_none_or(|expires| now <= expires), || {
+            format!("{token} is handled after it has expired: {row:?}")
+        });
     }
 
     /// The node may hand the row out: by its lease, by the watermark, and by what was before.

@@ -1,9 +1,15 @@
 //! Writes: what the store makes of each change, held against what it has and what handlers said.
 
 use super::{Ledger, Said, State, Tally, Timer, token};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 use wheelwork_durable::contract::{Outcome, Settled, TrialBegun, Write};
-use wheelwork_durable::{Cause, DurableId, Held, Row};
+use wheelwork_durable::{Cause, DurableId, Held, Row, StoreTime};
+
+/// A timer waits for less than this until its next attempt, or until it comes later.
+const WAIT_MAX: Duration = Duration::from_secs(20);
+
+/// A node knows the store's clock to this. (A clock may also have been set back.)
+const SLACK: Duration = Duration::from_secs(1);
 
 /// A commit is made: by this node, at this time.
 #[derive(Clone, Copy)]
@@ -57,7 +63,7 @@ impl Ledger {
             (Write::Bury { of, .. }, Outcome::Settled(is_done, row)) => {
                 let said = self.settled(made.node, of, *is_done);
                 if *is_done {
-                    self.buried(write, row.as_ref(), said, now);
+                    self.buried(write, row.as_ref(), said, made);
                 }
             }
             (Write::Revive(id, _), Outcome::Revived(row)) => {
@@ -405,7 +411,8 @@ impl Ledger {
                     Some(Said::Later) => attempts == former && at > of.due,
                     _ => false,
                 };
-                is_counted && crashes == before && at >= of.due
+                let is_in_time = stored.expires().is_none_or(|expires| at <= expires);
+                is_counted && crashes == before && at >= of.due && is_in_time
             }
         };
         self.demand(is_right, || {
@@ -426,7 +433,7 @@ impl Ledger {
         }
     }
 
-    fn buried(&mut self, write: &Write, row: Option<&Row>, said: Option<Said>, now: SystemTime) {
+    fn buried(&mut self, write: &Write, row: Option<&Row>, said: Option<Said>, made: Made) {
         let Write::Bury {
             of,
             cause,
@@ -440,8 +447,24 @@ impl Ledger {
         };
         let timer = self.timers[&of.id].clone();
         let (stored, setup) = (&timer.row, &self.setup);
+        let is_over_by = |time: SystemTime| {
+            let expires = stored.expires().map(StoreTime::system_time);
+            expires.is_some_and(|expires| expires < time)
+        };
         let is_right = match cause {
-            Cause::Failed(_) => said == Some(Said::Failed) && *attempts >= setup.attempts_max,
+            // (Its next attempt may have been one too many, or too late.)
+            Cause::Failed(_) => {
+                let is_last = *attempts >= setup.attempts_max || is_over_by(made.shows + WAIT_MAX);
+                said == Some(Said::Failed) && is_last
+            }
+            Cause::Expired => {
+                let is_over = match said {
+                    None => is_over_by(made.shows + SLACK),
+                    Some(Said::Later) => is_over_by(made.shows + WAIT_MAX),
+                    _ => false,
+                };
+                is_over && *attempts == stored.attempts
+            }
             Cause::GivenUp(_) => said == Some(Said::GaveUp) && *attempts == stored.attempts + 1,
             // (The first crash was that of a group.)
             Cause::Crashed => {
@@ -465,6 +488,7 @@ impl Ledger {
         let was_held = stored.held().is_some();
         self.tally.died_held += u64::from(was_held);
         self.tally.failed += u64::from(matches!(cause, Cause::Failed(_)));
+        self.tally.expired += u64::from(*cause == Cause::Expired);
         self.tally.given_up += u64::from(matches!(cause, Cause::GivenUp(_)));
         match (next, row) {
             (Some((_, copy)), Some(row)) => {
@@ -472,7 +496,7 @@ impl Ledger {
                 let mut letter = timer;
                 (letter.row.id, letter.state) = (*copy, State::Dead);
                 self.timers.insert(*copy, letter);
-                self.begin_anew(row, now);
+                self.begin_anew(row, made.now);
             }
             _ if stored.superseded => self.end(of.id, State::Replaced),
             _ => self.end(of.id, State::Dead),
