@@ -41,6 +41,9 @@ fn expected(stats: &DurableStats) -> BTreeMap<String, f64> {
         ("commits", stats.commits),
         ("writes", stats.writes),
         ("outages", stats.outages),
+        ("snoozed", stats.snoozed),
+        ("given_up", stats.given_up),
+        ("expired", stats.expired),
     ];
     let counters = counters.map(|(name, count)| (format!("{name}_total"), count as f64));
     let gauges = [
