@@ -80,6 +80,7 @@ pub use store::fleet::{Fleet, FleetNode, FleetPartition};
 pub use store::row::{
     Cause, DeadLetter, DurableId, Held, HeldWhy, ParseIdError, Partition, Row, StoreTime,
 };
+pub use store::snapshot::BackupReport;
 pub use store::unhandled::UnhandledKind;
 pub use store::when::{PayloadBytes, When};
 pub use stores::memory::Memory;
@@ -98,7 +99,7 @@ pub use stores::redb::{CheckReport, Redb, RedbBuilder};
 #[doc(hidden)]
 pub mod contract {
     pub use crate::store::contract::{
-        Gate, Lease, LeaseNews, SharedStore, Store, StoreClock, StoreSize,
+        Gate, Lease, LeaseNews, SharedStore, Snapshot, Store, StoreClock, StoreSize,
     };
     pub use crate::store::row::{Held, HeldWhy, Position};
     pub use crate::store::write::{

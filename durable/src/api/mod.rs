@@ -1,5 +1,6 @@
 #![doc = include_str!("README.md")]
 
+pub(crate) mod backup;
 pub(crate) mod builder;
 pub(crate) mod client;
 pub(crate) mod health;

@@ -8,6 +8,7 @@
 use super::ticket::Teller;
 use crate::handler::delivery::{Delivery, Done, Settlement};
 use crate::handler::error::DurableError;
+use crate::store::contract::Snapshot;
 use crate::store::fleet::Fleet;
 use crate::store::row::{DeadLetter, DurableId, Position, Row, RowMore, StoreTime};
 use crate::store::unhandled::UnhandledKind;
@@ -96,6 +97,8 @@ pub(crate) enum Look {
     Get(Target, Teller<Option<Row>>),
     /// Who owns what.
     Fleet(Teller<Fleet>),
+    /// What the store holds, for a copy.
+    Snapshot(Teller<Option<Box<dyn Snapshot>>>),
     /// Rows behind this position, up to this time.
     List(Position, StoreTime, Listing<Row>),
     /// Dead letters behind this one.
@@ -163,6 +166,10 @@ impl Request {
 
     pub(crate) fn fleet(teller: Teller<Fleet>) -> Self {
         Self::Look(Look::Fleet(teller))
+    }
+
+    pub(crate) fn snapshot(teller: Teller<Option<Box<dyn Snapshot>>>) -> Self {
+        Self::Look(Look::Snapshot(teller))
     }
 
     /// Rows that are due in this range, at most `limit` of them.
@@ -297,6 +304,7 @@ impl Look {
         match self {
             Self::Get(_, teller) => teller.tell(Err(error)),
             Self::Fleet(teller) => teller.tell(Err(error)),
+            Self::Snapshot(teller) => teller.tell(Err(error)),
             Self::List(_, _, listing) => listing.teller.tell(Err(error)),
             Self::Dead(_, listing) => listing.teller.tell(Err(error)),
             Self::Unhandled(counting) => counting.teller.tell(Err(error)),

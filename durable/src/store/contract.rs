@@ -7,10 +7,12 @@
 
 use super::fleet::Fleet;
 use super::row::{DeadLetter, DurableId, Partition, Position, Row, StoreTime};
+use super::snapshot::BackupReport;
 use super::write::{Outcome, SliceLimit, Target, Write};
 use std::error::Error;
 use std::fmt;
 use std::ops::Deref;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -188,6 +190,12 @@ pub trait Store: Send + 'static {
     /// counting takes long. Cost: some microseconds.
     fn size(&mut self) -> Result<StoreSize, StoreError>;
 
+    /// What it holds now, for a copy that is made while it goes on. `None`: it is in no file. Cost:
+    /// some microseconds.
+    fn snapshot(&mut self) -> Result<Option<Box<dyn Snapshot>>, StoreError> {
+        Ok(None)
+    }
+
     /// Does a slice of the work that it has put off, in some milliseconds. Returns whether there is
     /// more.
     fn upkeep(&mut self) -> Result<bool, StoreError> {
@@ -198,6 +206,19 @@ pub trait Store: Send + 'static {
     fn shared(&mut self) -> Option<&mut dyn SharedStore> {
         None
     }
+}
+
+/// What a store held at one instant. It belongs to the thread that copies it, and the store goes
+/// on meanwhile.
+///
+/// # Example
+/// See [`DurableClient::backup`](crate::DurableClient::backup).
+pub trait Snapshot: Send {
+    /// Writes a store with the same rows and dead letters to a new file.
+    ///
+    /// # Errors
+    /// Those of the new file, and damage of a row that is copied. The store goes on.
+    fn copy(self: Box<Self>, path: &Path) -> Result<BackupReport, StoreError>;
 }
 
 /// What a store that several nodes share can do beside [`Store`]. The writer alone calls it, but

@@ -5,6 +5,7 @@ pub(crate) mod fault;
 pub(crate) mod fleet;
 pub(crate) mod id_map;
 pub(crate) mod row;
+pub(crate) mod snapshot;
 pub(crate) mod trace;
 pub(crate) mod unhandled;
 pub(crate) mod when;

@@ -284,6 +284,10 @@ impl Writer {
                 let fleet = self.ownership.fleet(&mut self.core);
                 self.answer(teller, fleet)
             }
+            Look::Snapshot(teller) => {
+                let snapshot = self.core.store.snapshot();
+                self.answer(teller, snapshot)
+            }
             long => {
                 self.large.push_look(long);
                 Ok(())

@@ -7,6 +7,7 @@
 //! one of their own.
 
 mod answers;
+mod backup;
 mod beside_large;
 mod board;
 mod check;

@@ -213,7 +213,7 @@ fn is_thorough() -> bool {
 }
 
 /// What the reference has at a reopening.
-fn expected(model: &Model) -> (Vec<Row>, Vec<DeadLetter>) {
+pub fn expected(model: &Model) -> (Vec<Row>, Vec<DeadLetter>) {
     let mut model = model.clone();
     model.acquire();
     let rows = model.load(Position::MIN, StoreTime::MAX, usize::MAX);

@@ -3,11 +3,16 @@
 mod check;
 pub(crate) mod codec;
 mod commit;
+mod compact;
+mod copy;
 mod disk;
 mod due_key;
 mod error;
 mod file;
 mod load;
+mod new_file;
+#[cfg(test)]
+mod new_file_tests;
 mod number_map;
 mod open;
 mod overlay;
@@ -23,11 +28,12 @@ mod tombstones;
 
 pub use check::CheckReport;
 
-use crate::store::contract::{Gate, Lease, Store, StoreError, StoreSize};
+use crate::store::contract::{Gate, Lease, Snapshot, Store, StoreError, StoreSize};
 use crate::store::row::{DeadLetter, DurableId, Partition, Position, Row, StoreTime};
 use crate::store::write::{Outcome, SliceLimit, Target, Write};
 use codec::{Names, StoreState};
 use commit::{RowChanges, Scratch};
+use copy::FileSnapshot;
 use disk::DROPS_PAGES;
 use error::{io_error, one_line, store_error};
 use file::{FileId, OpenPath, StoreFile};
@@ -709,6 +715,12 @@ impl Store for Redb {
 
     fn payload_max(&self) -> usize {
         PAYLOAD_MAX
+    }
+
+    fn snapshot(&mut self) -> Result<Option<Box<dyn Snapshot>>, StoreError> {
+        let what = self.what.clone();
+        let snapshot = self.with(|file| FileSnapshot::of(&what, &file.database))?;
+        Ok(Some(Box::new(snapshot)))
     }
 
     fn size(&mut self) -> Result<StoreSize, StoreError> {

@@ -5,10 +5,7 @@ use super::due_key::DueKey;
 use super::error::{damage, io_error, one_line, store_error};
 use super::recent::RecentIndex;
 use super::steps::{self, FLOOR_MIN, FORMAT, Numbers};
-use super::tables::{
-    BY_DUE, DEAD, KEYS, META, MOVED, RECENT, STATE, STEP_BY, TOMBSTONES, WriteTables, damaged,
-    recent_row,
-};
+use super::tables::{META, RECENT, STATE, STEP_BY, TOMBSTONES, WriteTables, damaged, recent_row};
 use super::tombstones::EndedLog;
 use crate::store::contract::StoreError;
 use redb::{Database, Error, ReadTransaction, ReadableDatabase, ReadableTable, TableHandle};
@@ -16,6 +13,17 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
+
+/// All tables of a file.
+pub(super) const OURS: [&str; 7] = [
+    "recent",
+    "tombstones",
+    "by_due",
+    "moved",
+    "keys",
+    "dead",
+    "meta",
+];
 
 /// What a file holds that is open.
 pub(super) struct Opened {
@@ -155,16 +163,7 @@ pub(super) fn ours(
         ),
         Some(Some(by)) => format!("{what} (taken to format {} by {by})", numbers.step),
     };
-    let ours = [
-        RECENT.name(),
-        TOMBSTONES.name(),
-        BY_DUE.name(),
-        MOVED.name(),
-        KEYS.name(),
-        DEAD.name(),
-        META.name(),
-    ];
-    if let Some(missing) = ours
+    if let Some(missing) = OURS
         .iter()
         .find(|name| !tables.iter().any(|table| table == *name))
     {

@@ -220,7 +220,7 @@ impl fmt::Debug for Room {
 }
 
 /// Whether this is how a system says that there is no room.
-fn is_full(error: &io::Error) -> bool {
+pub(super) fn is_full(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded
