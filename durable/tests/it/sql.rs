@@ -8,11 +8,12 @@
 use std::collections::BTreeSet;
 
 /// The files that have the statements of nodes.
-const SOURCES: [&str; 9] = [
+const SOURCES: [&str; 10] = [
     include_str!("../../src/stores/postgres/statements/arm.rs"),
     include_str!("../../src/stores/postgres/statements/cancel.rs"),
     include_str!("../../src/stores/postgres/statements/commit.rs"),
     include_str!("../../src/stores/postgres/statements/dead.rs"),
+    include_str!("../../src/stores/postgres/statements/floor.rs"),
     include_str!("../../src/stores/postgres/statements/lease.rs"),
     include_str!("../../src/stores/postgres/statements/load.rs"),
     include_str!("../../src/stores/postgres/statements/locked.rs"),
@@ -143,6 +144,7 @@ const BODIES: &[&str] = &[
     "LOOP",
     "MESSAGE",
     "MODE",
+    "NOTICE",
     "NULLIF",
     "OUT",
     "PERFORM",

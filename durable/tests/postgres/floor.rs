@@ -5,11 +5,16 @@
 //! Each test has a schema of its own on a server (`common/server.rs`). Without one the tests are
 //! left out, which is said.
 
+use crate::nodes::AllMayGo;
 use crate::own_schema::Schema;
-use crate::versions::{NUMBER, Role, numbers, of_3};
+use crate::versions::{NUMBER, OldNode, Role, numbers, of_3};
 use postgres::error::SqlState;
 use postgres::{Client, IsolationLevel, NoTls};
-use wheelwork_durable::contract::Store;
+use std::time::{Duration, Instant};
+use wheelwork_durable::contract::{
+    HeldWhy, Lease, Outcome, Settled, SharedStore, Store, Target, Write,
+};
+use wheelwork_durable::{Durable, HandlerResult, OpenError, Postgres, Row, StoreError, StoreTime};
 
 /// What `operating.md` says that the role of nodes needs.
 const RIGHTS_OF_NODES: &str =
@@ -84,4 +89,209 @@ fn an_old_snapshot_raises_it_over_no_node() {
         store.release().unwrap();
     }
     assert_eq!(numbers(&schema), (3, NUMBER));
+}
+
+/// The year 2100.
+const FAR: StoreTime = StoreTime::from_millis(4_102_444_800_000);
+
+/// A node, by its store.
+struct Node {
+    store: Postgres,
+    leases: Vec<Lease>,
+}
+
+impl Node {
+    fn of(mut store: Postgres) -> Self {
+        let leases = store.acquire().unwrap();
+        Self { store, leases }
+    }
+
+    /// A row in one of its partitions.
+    fn row(&mut self, change: impl FnOnce(&mut Row)) -> Row {
+        let id = self.store.new_id(None, FAR);
+        let mut row = Row::new(id, FAR, "mail".into(), (*b"x").into());
+        change(&mut row);
+        row
+    }
+
+    fn commit(&mut self, writes: Vec<Write>) -> Vec<Outcome> {
+        self.store.commit(writes, &mut AllMayGo).unwrap()
+    }
+
+    /// Arms a row that differs so.
+    fn arm(&mut self, change: impl FnOnce(&mut Row)) -> Outcome {
+        let row = self.row(change);
+        self.commit(vec![Write::Arm(row)]).remove(0)
+    }
+
+    /// Arms a row, and holds it.
+    fn hold(&mut self) -> Row {
+        let row = self.row(|_| {});
+        let of_row = |lease: &&Lease| lease.partition == row.id.partition();
+        let epoch = self.leases.iter().find(of_row).unwrap().epoch;
+        let of = Settled {
+            id: row.id,
+            due: row.due,
+            epoch,
+        };
+        let (why, since) = (HeldWhy::Unhandled, StoreTime::MIN);
+        let outcome = self.commit(vec![Write::Arm(row), Write::Hold { of, why, since }]);
+        let [_, Outcome::Settled(true, Some(row))] = &outcome[..] else {
+            panic!("{outcome:?}");
+        };
+        assert!(row.held().is_some());
+        row.clone()
+    }
+}
+
+fn expires(row: &mut Row) {
+    row.set_expires(Some(FAR));
+}
+
+fn release(schema: &Schema) -> i64 {
+    let release = schema.sql("SELECT {s}.wheelwork_release_held()");
+    schema.client().query_one(&release, &[]).unwrap().get(0)
+}
+
+#[test]
+fn the_first_write_that_an_older_program_would_get_wrong_raises_it() {
+    for change in [expires, |row: &mut Row| {
+        row.set_time_limit(Some(Duration::from_secs(1)));
+    }] {
+        let Some(schema) = Schema::new("first_write") else {
+            return;
+        };
+        let mut node = Node::of(schema.store());
+        let plain = |row: &mut Row| row.set_traceparent(Some("00-0af7-b7ad-01".into()));
+        assert_eq!(node.arm(plain), Outcome::Armed(None));
+        assert_eq!(numbers(&schema), (3, NUMBER));
+        assert_eq!(node.arm(change), Outcome::Armed(None));
+        assert_eq!(numbers(&schema), (NUMBER, NUMBER));
+        assert_eq!(node.arm(change), Outcome::Armed(None));
+        node.store.release().unwrap();
+        assert_eq!(release(&schema), 0);
+        assert_eq!(numbers(&schema), (NUMBER, NUMBER), "it does not fall");
+    }
+}
+
+#[test]
+fn such_a_write_is_refused_while_an_older_node_is_alive() {
+    let Some(schema) = of_3("older") else {
+        return;
+    };
+    let mut node = Node::of(schema.store());
+    let old = OldNode::join(&schema).unwrap();
+    let (before, after) = (node.row(|_| {}), node.row(|_| {}));
+    let refused = node.row(expires);
+    let cancels = Write::Cancel(Target::Id(before.id));
+    let arms = [before, refused.clone(), after].map(Write::Arm);
+    let outcomes = node.commit(arms.into_iter().chain([cancels.clone()]).collect());
+    let says = "node old is alive, whose program knows no expiry and no limit";
+    let Outcome::Refused(why) = &outcomes[1] else {
+        panic!("{outcomes:?}");
+    };
+    assert_eq!(&**why, says);
+    // The others are made.
+    let cancelled = node.commit(vec![cancels]);
+    assert_eq!(cancelled, [Outcome::Cancelled(None)]);
+    let [Outcome::Armed(None), _, Outcome::Armed(None), last] = &outcomes[..] else {
+        panic!("{outcomes:?}");
+    };
+    assert!(matches!(last, Outcome::Cancelled(Some(_))));
+    assert_eq!(node.store.get(&Target::Id(refused.id)).unwrap(), None);
+    assert_eq!(numbers(&schema), (3, NUMBER));
+    drop(old);
+    let over = schema.sql("UPDATE {s}.node SET until = now() WHERE name = 'old'");
+    schema.client().batch_execute(&over).unwrap();
+    assert_eq!(node.arm(expires), Outcome::Armed(None));
+    assert_eq!(numbers(&schema), (NUMBER, NUMBER));
+    let refused = OldNode::join(&schema).map(drop).unwrap_err();
+    assert_eq!(refused.code(), Some(&SqlState::CHECK_VIOLATION));
+}
+
+#[test]
+fn it_falls_when_rows_are_released_that_were_held() {
+    let Some(schema) = of_3("falls") else {
+        return;
+    };
+    let mut node = Node::of(schema.store());
+    node.hold();
+    assert_eq!(numbers(&schema), (NUMBER, NUMBER));
+    // A node is alive that may hold more.
+    assert_eq!(release(&schema), 1);
+    assert_eq!(numbers(&schema), (NUMBER, NUMBER));
+    let refused = OldNode::join(&schema).map(drop).unwrap_err();
+    assert_eq!(refused.code(), Some(&SqlState::CHECK_VIOLATION));
+    let held = node.hold();
+    node.store.release().unwrap();
+    assert_eq!(release(&schema), 1);
+    assert_eq!(numbers(&schema), (3, NUMBER));
+    let old = OldNode::join(&schema).unwrap();
+    drop(old);
+    let over = schema.sql("UPDATE {s}.node SET until = now() WHERE name = 'old'");
+    schema.client().batch_execute(&over).unwrap();
+    // Once more, and then for good.
+    let mut node = Node::of(schema.store());
+    let row = node.store.get(&Target::Id(held.id)).unwrap().unwrap();
+    assert_eq!((row.held(), row.due), (None, FAR));
+    node.hold();
+    assert_eq!(numbers(&schema), (NUMBER, NUMBER));
+    assert_eq!(node.arm(expires), Outcome::Armed(None));
+    node.store.release().unwrap();
+    assert_eq!(release(&schema), 1);
+    assert_eq!(numbers(&schema), (NUMBER, NUMBER));
+}
+
+/// A node that was dead for a while does not rely on a floor that has fallen meanwhile.
+#[test]
+fn a_node_that_comes_back_asks_for_it_again() {
+    let Some(schema) = Schema::new("comes_back") else {
+        return;
+    };
+    let mut node = Node::of(schema.store());
+    node.hold();
+    let over = schema.sql("UPDATE {s}.node SET until = now()");
+    schema.client().batch_execute(&over).unwrap();
+    assert_eq!(release(&schema), 1);
+    assert_eq!(numbers(&schema), (3, NUMBER));
+    node.leases = node.store.renew().unwrap().taken;
+    node.hold();
+    assert_eq!(numbers(&schema), (NUMBER, NUMBER));
+}
+
+#[test]
+fn a_row_is_held_beside_an_older_node_and_it_rises_when_that_is_gone() {
+    let Some(schema) = of_3("beside") else {
+        return;
+    };
+    let mut node = Node::of(schema.store());
+    let mut old = OldNode::join(&schema).unwrap();
+    node.hold();
+    assert_eq!(numbers(&schema), (3, NUMBER));
+    node.store.renew().unwrap();
+    assert!(old.renew());
+    assert_eq!(numbers(&schema), (3, NUMBER));
+    let over = schema.sql("UPDATE {s}.node SET until = now() WHERE name = 'old'");
+    schema.client().batch_execute(&over).unwrap();
+    node.store.renew().unwrap();
+    assert_eq!(numbers(&schema), (NUMBER, NUMBER));
+}
+
+/// A store whose floor is too high is no store for a node, and says so at its start.
+#[test]
+fn a_node_does_not_start_above_it() {
+    let Some(schema) = Schema::new("above") else {
+        return;
+    };
+    drop(schema.store());
+    let above = schema.sql("UPDATE {s}.meta SET version = 6");
+    schema.client().batch_execute(&above).unwrap();
+    let store = schema.store();
+    let begun = Instant::now();
+    let handler = |_: &wheelwork_durable::Delivery| -> HandlerResult { Ok(()) };
+    let started = Durable::builder(store).on("mail", handler).start();
+    let refused = started.map(drop).unwrap_err();
+    let says = matches!(&refused, OpenError::Store(StoreError::Version(_, 6)));
+    assert!(says, "{refused:?}");
+    assert!(begun.elapsed() < Duration::from_secs(10));
 }

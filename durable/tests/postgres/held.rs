@@ -70,12 +70,14 @@ fn timers_that_are_held_are_released() {
 /// The year 2100.
 const FAR: StoreTime = StoreTime::from_millis(4_102_444_800_000);
 
-/// A row that is held, and expires.
+const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+/// A row that is held, and has a trace.
 fn held(store: &mut Postgres, key: &str) -> Row {
     let id = store.new_id(Some(key), FAR);
     let mut row = Row::new(id, FAR, "mail".into(), key.as_bytes().into());
     row.key = Some(key.into());
-    row.set_expires(Some(StoreTime::MAX));
+    row.set_traceparent(Some(TRACE.into()));
     let arm = vec![Write::Arm(row.clone())];
     store.commit(arm, &mut AllMayGo).unwrap();
     let epoch = epochs(store)[&id.partition()];
@@ -92,7 +94,7 @@ fn held(store: &mut Postgres, key: &str) -> Row {
     let Outcome::Settled(true, Some(row)) = outcome else {
         panic!("{outcome:?}");
     };
-    assert!(row.held().is_some() && row.expires().is_some());
+    assert!(row.held().is_some() && row.traceparent() == Some(TRACE));
     row
 }
 
@@ -133,11 +135,11 @@ fn functions_end_and_move_a_timer_that_is_held() {
     assert!(call(replaces, ids[4]));
     let mut left = all(&mut store);
     let new = left.pop().unwrap();
-    assert_eq!((&*new.payload, new.expires()), (&b"new"[..], None));
+    assert_eq!((&*new.payload, new.traceparent()), (&b"new"[..], None));
     for (row, (former, added)) in left.iter().zip([(&rows[2], 1), (&rows[3], 2)]) {
         assert_eq!((row.id, row.held()), (former.id, None));
         assert_eq!(row.due.as_millis(), FAR.as_millis() + added);
-        assert_eq!(row.expires(), Some(StoreTime::MAX));
+        assert_eq!(row.traceparent(), Some(TRACE));
     }
     assert_eq!(left.len(), 2);
 }
@@ -157,8 +159,9 @@ fn what_a_node_of_3_moves_is_released() {
     };
     let mut store = schema.store();
     store.acquire().unwrap();
-    let rows = ["a", "b"].map(|key| held(&mut store, key));
+    // (No row expires: the old node could not be there.)
     let mut old = OldNode::join(&schema).unwrap();
+    let rows = ["a", "b"].map(|key| held(&mut store, key));
     let next = FAR.as_millis() as i64 + 5;
     let columns = |row: &Row| {
         let part = vec![row.id.partition().cast_signed()];
@@ -174,7 +177,7 @@ fn what_a_node_of_3_moves_is_released() {
     assert_eq!(moved.unwrap().len(), 1);
     let row = store.get(&Target::Id(rows[0].id)).unwrap().unwrap();
     assert_eq!((row.held(), row.due.as_millis() as i64), (None, next));
-    assert_eq!(row.expires(), Some(StoreTime::MAX));
+    assert_eq!(row.traceparent(), Some(TRACE));
     // Its owner finds it as it is: not held, whatever the column says.
     let (after, limit) = (Position::end_of(FAR), SliceLimit::rows(1));
     let found = store.load_many(&[row.id.partition()], after, StoreTime::MAX, limit);

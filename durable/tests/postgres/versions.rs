@@ -14,8 +14,8 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 use uuid::Uuid;
-use wheelwork_durable::contract::Store;
-use wheelwork_durable::{Durable, Postgres, StoreError};
+use wheelwork_durable::contract::{Store, Target};
+use wheelwork_durable::{Durable, DurableId, Postgres, StoreError};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -162,7 +162,7 @@ impl OldNode {
         self.client.query(statement, values)
     }
 
-    fn renew(&mut self) -> bool {
+    pub(crate) fn renew(&mut self) -> bool {
         let id = self.node;
         let renew = ["SET until = now() +"];
         !self
@@ -559,12 +559,23 @@ fn a_schema_that_is_newer_is_refused_and_says_who_wrote_it() {
     let closed = schema.sql("UPDATE {s}.meta SET version = 9");
     schema.client().batch_execute(&closed).unwrap();
     let before = made_of(&schema);
-    let error = schema.builder(&schema.database).connect().unwrap_err();
+    let mut store = schema.store();
+    let error = store.acquire().unwrap_err();
     assert!(matches!(error, StoreError::Version(_, 9)), "{error:?}");
     let line = error.to_string();
     let says = "last changed by wheelwork-durable 0.9.1";
     assert!(line.contains(says) && line.lines().count() == 1, "{line}");
+    let read = store.get(&Target::Id(DurableId::from_bits(1)));
+    assert!(matches!(read, Err(StoreError::Version(_, 9))), "{read:?}");
     assert_eq!(made_of(&schema), before);
+    // A program that is no node goes on: the functions are there.
+    let mut client = schema.client();
+    let mut transaction = client.transaction().unwrap();
+    let outbox = store.outbox();
+    let mut calls = outbox.within(&mut transaction);
+    let id = calls.schedule("mail", HOUR, "by the outbox").unwrap();
+    assert!(calls.cancel(id).unwrap());
+    transaction.commit().unwrap();
 }
 
 #[test]
@@ -575,7 +586,7 @@ fn a_schema_of_other_partitions_is_refused() {
     drop(schema.store());
     let other = "UPDATE {s}.setting SET value = 1024 WHERE name = 'partitions'";
     schema.client().batch_execute(&schema.sql(other)).unwrap();
-    let error = schema.builder(&schema.database).connect().unwrap_err();
+    let error = schema.store().acquire().unwrap_err();
     assert!(matches!(error, StoreError::Version(_, 5)), "{error:?}");
     let line = error.to_string();
     assert!(

@@ -49,9 +49,13 @@ impl Postgres {
     ///
     /// # Errors
     /// The string makes no sense, the database does not answer or refuses, it can only be read (a
-    /// standby, say), its encoding is not `UTF8`, it has no MD5 (in FIPS mode), a pooler gives one
-    /// session to several connections (transaction pooling), or its tables are of a later version,
-    /// or have another number of partitions ([`StoreError::Version`]).
+    /// standby, say), its encoding is not `UTF8`, it has no MD5 (in FIPS mode), or a pooler gives
+    /// one session to several connections (transaction pooling).
+    ///
+    /// Tables of a later version, or with another number of partitions, are no error here, because
+    /// a program that only uses the [`outbox`](Postgres::outbox) works with them. A node does not
+    /// start with them ([`StoreError::Version`]).
+    ///
     /// [`StoreError::NeedsMigration`]: the tables are of an earlier version, and the role may not
     /// change them, or a transaction has been in the way for as long as
     /// [`patience`](PostgresBuilder::patience) lasts.
@@ -264,7 +268,12 @@ impl PostgresBuilder {
             steps: self.steps,
             migrates: self.migrates,
         };
-        let reached = schema::prepare(&mut session, &wanted)?;
+        // (A program that only uses the outbox calls functions, which are there still.)
+        let (reached, broken) = match schema::prepare(&mut session, &wanted) {
+            Ok(reached) => (reached, None),
+            Err(error @ StoreError::Version(..)) => (Reached::All, Some(error)),
+            Err(error) => return Err(error),
+        };
         let waiting = Waiting {
             is_so: reached == Reached::AllButWaiting,
             steps: self.steps,
@@ -294,7 +303,7 @@ impl PostgresBuilder {
             size: StoreSize::default(),
             size_at: 0.0,
             listener: None,
-            broken: None,
+            broken,
         })
     }
 }

@@ -65,6 +65,21 @@ pub(crate) struct Leases {
     /// Renewals in a row that said otherwise.
     contrary: u32,
     pub(super) watermark: Watermark,
+    /// Whether the floor has risen for what this node writes.
+    pub(super) closed: Closed,
+}
+
+/// Whether this node knows that no program works with the schema that does not know of what few
+/// rows have. It holds for as long as this node is alive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Closed {
+    #[default]
+    No,
+    /// It does not, and a row was held.
+    Wanted,
+    /// For rows that are held. It may open again when this node is gone.
+    ForHeld,
+    ForEver,
 }
 
 /// The watermark of this node, as it is stored.
@@ -93,6 +108,7 @@ impl Leases {
             is_slow: false,
             contrary: 0,
             watermark: Watermark::default(),
+            closed: Closed::No,
         }
     }
 
@@ -195,6 +211,8 @@ impl Leases {
     /// LeaseJoin: the node's rows, under a name that no lease has.
     fn enlist(&mut self, session: &mut Session) -> Result<(), StoreError> {
         self.watermark = Watermark::default();
+        // (While it was dead, the floor may have fallen. What it has held is another's to ask for.)
+        self.closed = Closed::No;
         let node = self.node;
         let comes = Join {
             node,

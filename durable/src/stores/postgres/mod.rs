@@ -4,6 +4,7 @@ pub(crate) mod acknowledge;
 pub(crate) mod blocking;
 mod clock;
 mod connect;
+mod floor;
 mod leases;
 mod listen;
 mod migrations;

@@ -210,6 +210,7 @@ impl Postgres {
             }
         };
         self.make_waiting_step()?;
+        self.close_for_held()?;
         if self.leases.renewals == 2 {
             // A node that has just come: others are over their share now.
             self.tell();
@@ -290,7 +291,7 @@ impl Store for Postgres {
                     *due = now.max(*due);
                 }
             }
-            let outcomes = store.transact(&writes)?;
+            let outcomes = store.transact_above_floor(&writes)?;
             if store.is_news(&writes) {
                 store.tell();
             }

@@ -300,6 +300,7 @@ DECLARE
     caller name := COALESCE(NULLIF(current_setting('role'), 'none'), session_user);
     former bigint;
     reached bigint;
+    turn int;
     older text;
 BEGIN
     IF NOT has_table_privilege(caller, '{s}.timer', 'UPDATE') THEN
@@ -312,6 +313,7 @@ BEGIN
     END IF;
     SELECT m.version INTO former FROM {s}.meta m WHERE m.one = 1 FOR UPDATE;
     IF former >= $1 THEN
+        DELETE FROM {s}.setting s WHERE s.name = 'floor_before_held' AND s.value < $1;
         RETURN NULL;
     END IF;
     SELECT s.value INTO reached FROM {s}.setting s WHERE s.name = 'step';
@@ -319,12 +321,17 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = '22023',
             MESSAGE = format('the schema has number %s: its floor cannot be %s', reached, $1);
     END IF;
-    LOCK TABLE {s}.node IN ACCESS EXCLUSIVE MODE;
-    SELECT n.name INTO older FROM {s}.node n
-        WHERE n.version < $1 AND n.until > now() AND NOT n.dead ORDER BY n.name LIMIT 1;
-    IF FOUND THEN
-        RETURN older;
-    END IF;
+    -- First beside renewals, which need not wait for a try that is in vain.
+    FOR turn IN 0..1 LOOP
+        IF turn = 1 THEN
+            LOCK TABLE {s}.node IN ACCESS EXCLUSIVE MODE;
+        END IF;
+        SELECT n.name INTO older FROM {s}.node n
+            WHERE n.version < $1 AND n.until > now() AND NOT n.dead ORDER BY n.name LIMIT 1;
+        IF FOUND THEN
+            RETURN older;
+        END IF;
+    END LOOP;
     UPDATE {s}.node n SET dead = true, version = $1 WHERE n.version < $1;
     EXECUTE 'ALTER TABLE {s}.node DROP CONSTRAINT IF EXISTS node_number';
     EXECUTE 'ALTER TABLE {s}.node ADD CONSTRAINT node_number CHECK (version >= ' || $1
@@ -332,7 +339,31 @@ BEGIN
     UPDATE {s}.meta m SET version = $1 WHERE m.one = 1;
     INSERT INTO {s}.setting (name, value, program) VALUES ('floor', $1, $2)
         ON CONFLICT (name) DO UPDATE SET value = $1, program = $2;
+    DELETE FROM {s}.setting s WHERE s.name = 'floor_before_held';
     RETURN NULL;
+END
+$$";
+
+/// Of step 5: the same for a timer that is held. Programs of numbers 3 and 4 do it no harm, but
+/// never hand it out. So this floor can fall again, once no timer is held (`RELEASE_HELD`): what it
+/// was before is noted. A floor that rises for another reason takes the note away.
+pub(super) const CLOSE_FOR_HELD: &str = "CREATE FUNCTION {s}.wheelwork_close_for_held(program text)
+RETURNS text LANGUAGE plpgsql VOLATILE
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    former bigint;
+    older text;
+BEGIN
+    SELECT m.version INTO former FROM {s}.meta m WHERE m.one = 1 FOR UPDATE;
+    IF former >= 5 THEN
+        RETURN NULL;
+    END IF;
+    older := {s}.wheelwork_close(5, $1);
+    IF older IS NULL THEN
+        INSERT INTO {s}.setting (name, value, program)
+            VALUES ('floor_before_held', former, $1);
+    END IF;
+    RETURN older;
 END
 $$";
 
@@ -400,6 +431,11 @@ $$";
 /// would have, or is due now. Programs that do not know of held timers never hand them out, so this
 /// comes before the way back to them.
 ///
+/// FloorFall: if the floor has risen for timers that are held, and for nothing else, it falls to
+/// where it was. But it stays while a node is alive: that node knows that it has risen, and may
+/// hold more. The lock of the table makes renewals that are under way come first. A node whose
+/// lease is over is dead afterwards. It comes back under another name, and reads the floor anew.
+///
 /// A held timer is due 2^47 ms after the deadline that it would have. A timer with that mark and an
 /// earlier deadline was moved by such a program: it is not held.
 pub(super) const RELEASE_HELD: &str = "CREATE FUNCTION {s}.wheelwork_release_held()
@@ -413,6 +449,7 @@ DECLARE
     now_ms bigint;
     p smallint;
     u bigint;
+    former bigint;
 BEGIN
     IF NOT has_table_privilege(caller, '{s}.timer', 'UPDATE') THEN
         RAISE EXCEPTION USING ERRCODE = '42501',
@@ -431,6 +468,28 @@ BEGIN
         GET DIAGNOSTICS n = ROW_COUNT;
         released := released + n;
     END LOOP;
+    SELECT m.version INTO former FROM {s}.meta m WHERE m.one = 1 FOR UPDATE;
+    SELECT s.value INTO former FROM {s}.setting s WHERE s.name = 'floor_before_held';
+    IF NOT FOUND THEN
+        RETURN released;
+    END IF;
+    IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+        RAISE NOTICE 'the floor stays: it falls in read committed alone';
+        RETURN released;
+    END IF;
+    LOCK TABLE {s}.node IN ACCESS EXCLUSIVE MODE;
+    IF EXISTS (SELECT 1 FROM {s}.node n WHERE n.until > now() AND NOT n.dead) THEN
+        RAISE NOTICE 'the floor stays: nodes are alive. End them, and call this again';
+        RETURN released;
+    END IF;
+    UPDATE {s}.node n SET dead = true WHERE NOT n.dead;
+    EXECUTE 'ALTER TABLE {s}.node DROP CONSTRAINT IF EXISTS node_number';
+    IF former > 3 THEN
+        EXECUTE 'ALTER TABLE {s}.node ADD CONSTRAINT node_number CHECK (version >= ' || former
+            || ') NOT VALID';
+    END IF;
+    UPDATE {s}.meta m SET version = former WHERE m.one = 1;
+    DELETE FROM {s}.setting s WHERE s.name IN ('floor', 'floor_before_held');
     RETURN released;
 END
 $$";

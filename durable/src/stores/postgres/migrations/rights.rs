@@ -30,7 +30,7 @@ END
 $$",
 ];
 
-/// The function that is new belongs to the owner of the tables, too.
+/// The functions that are new belong to the owner of the tables, too.
 pub(super) const STEP_5: &[&str] = &["DO $$
 DECLARE
     of record;
@@ -39,6 +39,7 @@ BEGIN
             ON r.oid = c.relowner
         WHERE c.oid = '{s}.timer'::regclass AND r.rolname <> current_user
     LOOP
+        EXECUTE format('ALTER FUNCTION {s}.wheelwork_close_for_held(text) OWNER TO %I', of.rolname);
         EXECUTE format('ALTER FUNCTION {s}.wheelwork_release_held() OWNER TO %I', of.rolname);
     END LOOP;
 END

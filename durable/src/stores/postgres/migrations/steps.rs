@@ -84,6 +84,7 @@ const LOCKS_4: &[&str] = &["ALTER TABLE {s}.node
 const STEP_5: &[&str] = &[
     functions::RESCHEDULE_AT_5,
     functions::RESCHEDULE_KEY_AT_5,
+    functions::CLOSE_FOR_HELD,
     functions::RELEASE_HELD,
 ];
 

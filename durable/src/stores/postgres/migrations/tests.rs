@@ -121,7 +121,7 @@ fn a_breaking_step_waits() {
     renew(&mut new);
     assert_eq!(schema.numbers(), (6, 6));
     assert!(!new.waiting.is_so);
-    let refused = schema.store("old", STEPS).unwrap_err();
+    let refused = schema.store("old", STEPS).unwrap().acquire().unwrap_err();
     assert!(matches!(refused, StoreError::Version(_, 6)), "{refused:?}");
 }
 

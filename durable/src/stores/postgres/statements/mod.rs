@@ -17,6 +17,7 @@ mod arm;
 mod cancel;
 pub(super) mod commit;
 pub(super) mod dead;
+pub(super) mod floor;
 pub(super) mod lease;
 pub(super) mod load;
 mod locked;
@@ -32,11 +33,12 @@ use super::session::Texts;
 use statement::Sql;
 
 /// What a session prepares: the statements of each file.
-const ALL: [&[&Sql]; 9] = [
+const ALL: [&[&Sql]; 10] = [
     arm::ALL,
     cancel::ALL,
     commit::ALL,
     dead::ALL,
+    floor::ALL,
     lease::ALL,
     load::ALL,
     locked::ALL,

@@ -9,11 +9,12 @@ use std::collections::BTreeSet;
 use tokio_postgres::types::Type;
 
 /// The files that have statements.
-const SOURCES: [&str; 9] = [
+const SOURCES: [&str; 10] = [
     include_str!("arm.rs"),
     include_str!("cancel.rs"),
     include_str!("commit.rs"),
     include_str!("dead.rs"),
+    include_str!("floor.rs"),
     include_str!("lease.rs"),
     include_str!("load.rs"),
     include_str!("locked.rs"),
