@@ -56,6 +56,7 @@ mod writer;
 pub use api::builder::DurableBuilder;
 pub use api::client::{Durable, DurableClient};
 pub use api::keyed::Keyed;
+pub use api::list::{ListPage, ListQuery};
 #[cfg(feature = "metrics")]
 pub use api::reporter::DurableReporter;
 pub use api::timer_builder::TimerBuilder;
@@ -77,6 +78,7 @@ pub use store::contract::{StoreCause, StoreError};
 #[doc(hidden)]
 pub use store::fault::{DURABLE_FAULTS, DurableFault, set_durable_fault};
 pub use store::fleet::{Fleet, FleetNode, FleetPartition};
+pub use store::list::{ListCursor, ParseCursorError, TimerState};
 pub use store::row::{
     Cause, DeadLetter, DurableId, Held, HeldWhy, ParseIdError, Partition, Row, StoreTime,
 };
@@ -101,6 +103,7 @@ pub mod contract {
     pub use crate::store::contract::{
         Gate, Lease, LeaseNews, SharedStore, Snapshot, Store, StoreClock, StoreSize,
     };
+    pub use crate::store::list::{Listed, RowFilter};
     pub use crate::store::row::{Held, HeldWhy, Position};
     pub use crate::store::write::{
         KindSlice, Outcome, Settled, SliceLimit, Target, TrialBegun, Write,

@@ -147,6 +147,7 @@ fn each_broken_step_of_a_fleet_breaks_a_promise() {
         DurableFault::TrialUnstored,
         DurableFault::TrialsTogether,
         DurableFault::SliceLast,
+        DurableFault::CursorSkips,
     ] {
         let (name, seeds) = (format!("{fault:?}"), 0..BROKEN_SEEDS);
         seeds::demand_noticed(&name, seeds, Some(fault), fleet(None));

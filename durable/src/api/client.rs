@@ -483,41 +483,6 @@ impl DurableClient {
         self.shared.ask_and_wait(Request::fleet)
     }
 
-    /// Returns up to `limit` timers that are due in a range of time, in the order of their
-    /// deadlines. Timers that are being handled are among them.
-    ///
-    /// More than 4,096 timers, or 8 MiB, are read in several slices. Other calls have their turn
-    /// between the slices. In a fleet slices are smaller if the database is slow. A timer that is
-    /// moved meanwhile may be in the list twice, or not at all.
-    ///
-    /// # Errors
-    /// As [`cancel`](Self::cancel). Cost: the timers are read, and take memory all at once.
-    ///
-    /// # Example
-    /// ```
-    /// use std::time::{Duration, SystemTime};
-    /// use wheelwork_durable::{Durable, Memory};
-    ///
-    /// let timers = Durable::builder(Memory::new()).start()?;
-    /// timers.schedule("mail", Duration::from_secs(60), "hello")?;
-    /// let hour = SystemTime::now() + Duration::from_secs(3_600);
-    /// assert_eq!(timers.list(..hour, 100)?.len(), 1);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn list(
-        &self,
-        due: impl RangeBounds<SystemTime>,
-        limit: usize,
-    ) -> Result<Vec<Row>, DurableError> {
-        let Some(range) = millis(&due) else {
-            return Ok(Vec::new());
-        };
-        let slices = self
-            .shared
-            .ask_and_wait(|teller| Request::list(&range, limit, teller))?;
-        Ok(slices.into_iter().flatten().collect())
-    }
-
     /// Returns up to `limit` dead letters whose ids come after `after`, in the order of their ids.
     /// They are read in slices, as the timers of [`list`](Self::list) are.
     ///
@@ -653,7 +618,7 @@ impl DurableClient {
 }
 
 /// The milliseconds of a range. `None`: there are none.
-fn millis(range: &impl RangeBounds<SystemTime>) -> Option<RangeInclusive<StoreTime>> {
+pub(super) fn millis(range: &impl RangeBounds<SystemTime>) -> Option<RangeInclusive<StoreTime>> {
     let first = match range.start_bound() {
         Bound::Unbounded => StoreTime::MIN,
         Bound::Included(&time) => StoreTime::due_at(time),

@@ -7,6 +7,7 @@ pub(crate) mod health;
 #[cfg(feature = "postgres")]
 pub(crate) mod in_transaction;
 pub(crate) mod keyed;
+pub(crate) mod list;
 #[cfg(feature = "calendar")]
 pub(crate) mod recurring;
 #[cfg(feature = "metrics")]

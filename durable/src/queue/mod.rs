@@ -7,6 +7,7 @@ pub(crate) mod fired;
 pub(crate) mod lanes;
 pub(crate) mod link;
 pub(crate) mod outage;
+pub(crate) mod paging;
 pub(crate) mod request;
 pub(crate) mod rights;
 pub(crate) mod stats;

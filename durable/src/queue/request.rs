@@ -5,6 +5,7 @@
 //! the writer itself change no row. The calls make them by the functions of [`Request`], which say
 //! what each is answered with.
 
+use super::paging::{Found, Paged, Paging};
 use super::ticket::Teller;
 use crate::handler::delivery::{Delivery, Done, Settlement};
 use crate::handler::error::DurableError;
@@ -14,7 +15,6 @@ use crate::store::row::{DeadLetter, DurableId, Position, Row, RowMore, StoreTime
 use crate::store::unhandled::UnhandledKind;
 use crate::store::write::{Settled, Target, TrialBegun, Write};
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// A timer that is to be armed.
@@ -99,8 +99,8 @@ pub(crate) enum Look {
     Fleet(Teller<Fleet>),
     /// What the store holds, for a copy.
     Snapshot(Teller<Option<Box<dyn Snapshot>>>),
-    /// Rows behind this position, up to this time.
-    List(Position, StoreTime, Listing<Row>),
+    /// A page of rows. (Boxed: it is large.)
+    Page(Box<Paging>),
     /// Dead letters behind this one.
     Dead(Option<DurableId>, Listing<DeadLetter>),
     /// Which kinds wait for a handler.
@@ -172,17 +172,9 @@ impl Request {
         Self::Look(Look::Snapshot(teller))
     }
 
-    /// Rows that are due in this range, at most `limit` of them.
-    pub(crate) fn list(
-        range: &RangeInclusive<StoreTime>,
-        limit: usize,
-        teller: Teller<Vec<Vec<Row>>>,
-    ) -> Self {
-        let after = match range.start().as_millis().checked_sub(1) {
-            Some(before) => Position::end_of(StoreTime::from_millis(before)),
-            None => Position::MIN,
-        };
-        Self::Look(Look::List(after, *range.end(), Listing::new(limit, teller)))
+    /// A page of rows, at most `limit` of them.
+    pub(crate) fn page(paged: Paged, limit: usize, teller: Teller<Found>) -> Self {
+        Self::Look(Look::Page(Box::new(Paging::new(paged, limit, teller))))
     }
 
     pub(crate) fn dead(
@@ -305,7 +297,7 @@ impl Look {
             Self::Get(_, teller) => teller.tell(Err(error)),
             Self::Fleet(teller) => teller.tell(Err(error)),
             Self::Snapshot(teller) => teller.tell(Err(error)),
-            Self::List(_, _, listing) => listing.teller.tell(Err(error)),
+            Self::Page(paging) => paging.teller.tell(Err(error)),
             Self::Dead(_, listing) => listing.teller.tell(Err(error)),
             Self::Unhandled(counting) => counting.teller.tell(Err(error)),
         }

@@ -6,6 +6,7 @@
 //! The trait [`Store`] has its ground rules.
 
 use super::fleet::Fleet;
+use super::list::{Listed, RowFilter};
 use super::row::{DeadLetter, DurableId, Partition, Position, Row, StoreTime};
 use super::snapshot::BackupReport;
 use super::write::{Outcome, SliceLimit, Target, Write};
@@ -160,6 +161,50 @@ pub trait Store: Send + 'static {
         limit: SliceLimit,
     ) -> Result<Vec<Row>, StoreError>;
 
+    /// A look at the next rows of a partition, in the order of their positions: those after `after`
+    /// and due at `until` or before that the filter takes. Nothing of it is handed out. `limit` is
+    /// for the rows that are looked at. A look that has found nothing may still have more to look
+    /// at.
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork_durable::contract::{Gate, Position, RowFilter, SliceLimit, Store, Write};
+    /// use wheelwork_durable::{DurableId, Memory, Row, StoreTime};
+    ///
+    /// struct AllMayGo;
+    /// impl Gate for AllMayGo {
+    ///     fn let_go(&mut self, _: DurableId) -> bool {
+    ///         true
+    ///     }
+    /// }
+    ///
+    /// let mut store = Memory::new();
+    /// store.acquire()?;
+    /// let due = StoreTime::from_millis(1_000);
+    /// for kind in ["mail", "report", "mail"] {
+    ///     let row = Row::new(store.new_id(None, due), due, kind.into(), [].into());
+    ///     store.commit(vec![Write::Arm(row)], &mut AllMayGo)?;
+    /// }
+    /// let filter = RowFilter { kind: Some("mail".into()), ..RowFilter::ALL };
+    /// let limit = SliceLimit::rows(2);
+    /// let first = store.list(0, Position::MIN, due, &filter, limit)?;
+    /// let after = first.next.expect("there is another row");
+    /// let second = store.list(0, after, due, &filter, limit)?;
+    /// assert_eq!((first.rows.len(), second.rows.len(), second.next), (1, 1, None));
+    /// # Ok::<(), wheelwork_durable::StoreError>(())
+    /// ```
+    fn list(
+        &mut self,
+        partition: Partition,
+        after: Position,
+        until: StoreTime,
+        filter: &RowFilter,
+        limit: SliceLimit,
+    ) -> Result<Listed, StoreError> {
+        let rows = self.load(partition, after, until, limit)?;
+        Ok(Listed::of(rows, limit, filter))
+    }
+
     /// Commits that rows due at `upto` or before may be handed out from now on: the watermark. It
     /// only rises while the leases are held.
     fn hand_out(&mut self, upto: StoreTime) -> Result<(), StoreError>;
@@ -275,16 +320,15 @@ pub trait SharedStore {
         limit: SliceLimit,
     ) -> Result<Vec<Row>, StoreError>;
 
-    /// The same for a look at the rows: nothing of it is handed out.
-    fn look_many(
+    /// As [`Store::list`], of many partitions, in one order. It also finds rows that are locked.
+    fn list_many(
         &mut self,
         partitions: &[Partition],
         after: Position,
         until: StoreTime,
+        filter: &RowFilter,
         limit: SliceLimit,
-    ) -> Result<Vec<Row>, StoreError> {
-        self.load_many(partitions, after, until, limit)
-    }
+    ) -> Result<Listed, StoreError>;
 
     /// The first deadline of these partitions at or after `from`.
     fn next_due(

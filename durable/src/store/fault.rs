@@ -123,12 +123,14 @@ pub enum DurableFault {
     HealRaisesEpoch,
     /// TurnBack: deliveries of an epoch that is over are still handed out.
     HealKeepsFence,
+    /// A page of a list begins after all rows of the last one's deadline.
+    CursorSkips,
 }
 
 /// Those that the simulation of a process notices, but for the steps of an outage and of a hold.
 #[cfg(feature = "__faults")]
 #[doc(hidden)]
-pub const DURABLE_FAULTS: [DurableFault; 34] = [
+pub const DURABLE_FAULTS: [DurableFault; 35] = [
     DurableFault::ToldBeforeCommit,
     DurableFault::ArmNotPlaced,
     DurableFault::RetryNotPlaced,
@@ -163,6 +165,7 @@ pub const DURABLE_FAULTS: [DurableFault; 34] = [
     DurableFault::TrialsTogether,
     DurableFault::NoteKept,
     DurableFault::MovedCharged,
+    DurableFault::CursorSkips,
 ];
 
 /// Whether a step is broken on purpose: never, without the feature `__faults`.

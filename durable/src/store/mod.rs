@@ -4,6 +4,7 @@ pub(crate) mod contract;
 pub(crate) mod fault;
 pub(crate) mod fleet;
 pub(crate) mod id_map;
+pub(crate) mod list;
 pub(crate) mod row;
 pub(crate) mod snapshot;
 pub(crate) mod trace;

@@ -482,6 +482,14 @@ impl Row {
         }
     }
 
+    /// Where it stands in a list: by its deadline, of a held row by the one that it had before.
+    pub(crate) fn shown_position(&self) -> Position {
+        Position {
+            due: self.wanted(),
+            id: self.id,
+        }
+    }
+
     /// Whether it may end the process, so that it is handed out on trial only.
     pub(crate) const fn is_on_trial(&self) -> bool {
         self.suspect || self.crashes > 0
@@ -518,7 +526,7 @@ impl Row {
 ///
 /// # Example
 /// See [`Store`](crate::contract::Store).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
     /// The deadline.
     pub due: StoreTime,

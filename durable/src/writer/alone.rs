@@ -8,6 +8,7 @@ use super::window::ClockReading;
 use crate::store::contract::StoreError;
 use crate::store::fault::{DurableFault, is_broken};
 use crate::store::fleet::{Fleet, FleetNode, FleetPartition};
+use crate::store::list::{Listed, RowFilter};
 use crate::store::row::{Position, Row, StoreTime};
 use crate::store::write::SliceLimit;
 use std::time::Duration;
@@ -135,28 +136,14 @@ impl Ownership for Alone {
         core: &mut Core,
         after: Position,
         until: StoreTime,
+        filter: &RowFilter,
         limit: SliceLimit,
-    ) -> Result<(Vec<Row>, Option<Position>), StoreError> {
-        let is_full =
-            |rows: &[Row]| limit.is_reached(rows.len(), rows.iter().map(Row::bytes).sum());
-        // Up to where all partitions were read.
-        let (mut rows, mut end): (Vec<Row>, Option<Position>) = (Vec::new(), None);
+    ) -> Result<Listed, StoreError> {
+        let mut all = Listed::default();
         for Owned { lease, .. } in &core.owned {
-            let more = core.store.load(lease.partition, after, until, limit)?;
-            if let Some(last) = more.last().filter(|_| is_full(&more)) {
-                end = Some(end.map_or(last.position(), |end| end.min(last.position())));
-            }
-            rows.extend(more);
+            all.add((core.store).list(lease.partition, after, until, filter, limit)?);
         }
-        rows.sort_by_key(Row::position);
-        if let Some(end) = end {
-            rows.retain(|row| row.position() <= end);
-        }
-        if rows.len() > limit.rows {
-            rows.truncate(limit.rows);
-            end = rows.last().map(Row::position);
-        }
-        Ok((rows, end))
+        Ok(all)
     }
 
     fn fleet(&self, core: &mut Core) -> Result<Fleet, StoreError> {

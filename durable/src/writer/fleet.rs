@@ -11,6 +11,7 @@ use super::window::ClockReading;
 use crate::store::contract::{Lease, LeaseNews, SharedStore, Store, StoreError};
 use crate::store::fault::{DurableFault, is_broken};
 use crate::store::fleet;
+use crate::store::list::{Listed, RowFilter};
 use crate::store::row::{Partition, Position, Row, StoreTime};
 use crate::store::write::SliceLimit;
 use std::time::Duration;
@@ -450,14 +451,12 @@ impl Ownership for Fleet {
         core: &mut Core,
         after: Position,
         until: StoreTime,
+        filter: &RowFilter,
         limit: SliceLimit,
-    ) -> Result<(Vec<Row>, Option<Position>), StoreError> {
+    ) -> Result<Listed, StoreError> {
         let store = shared(&mut *core.store)?;
         let all: Vec<_> = (0..store.partitions()).collect();
-        let rows = store.look_many(&all, after, until, limit)?;
-        let is_full = limit.is_reached(rows.len(), rows.iter().map(Row::bytes).sum());
-        let last = rows.last().map(Row::position).filter(|_| is_full);
-        Ok((rows, last))
+        store.list_many(&all, after, until, filter, limit)
     }
 
     fn fleet(&self, core: &mut Core) -> Result<fleet::Fleet, StoreError> {

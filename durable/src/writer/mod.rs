@@ -15,6 +15,7 @@ pub(crate) mod measure;
 pub(crate) mod outcomes;
 pub(crate) mod ownership;
 pub(crate) mod pace;
+pub(crate) mod pages;
 pub(crate) mod plan;
 pub(crate) mod release;
 pub(crate) mod serve;

@@ -6,6 +6,7 @@ use super::plan::Plan;
 use super::window::ClockReading;
 use crate::store::contract::StoreError;
 use crate::store::fleet::Fleet;
+use crate::store::list::{Listed, RowFilter};
 use crate::store::row::{Position, Row, StoreTime};
 use crate::store::write::SliceLimit;
 use std::time::Duration;
@@ -65,15 +66,15 @@ pub(super) trait Ownership: Send {
         limit: SliceLimit,
     ) -> Result<Vec<Row>, StoreError>;
 
-    /// A slice of all rows that are due, in order, and after which row the next one begins, if
-    /// there may be more.
+    /// A look at a slice of all rows of the store, whose ever they are, in order.
     fn read_all(
         &self,
         core: &mut Core,
         after: Position,
         until: StoreTime,
+        filter: &RowFilter,
         limit: SliceLimit,
-    ) -> Result<(Vec<Row>, Option<Position>), StoreError>;
+    ) -> Result<Listed, StoreError>;
 
     /// Who owns what.
     fn fleet(&self, core: &mut Core) -> Result<Fleet, StoreError>;

@@ -10,9 +10,10 @@ use crate::queue::fired::Fired;
 use crate::queue::request::{CountingHeld, Look, Reply};
 use crate::store::contract::StoreError;
 use crate::store::fault::{DurableFault, is_broken};
-use crate::store::row::{Cause, DeadLetter, Held, HeldWhy, Position, Row, StoreTime};
+use crate::store::list::RowFilter;
+use crate::store::row::{Cause, DeadLetter, Held, HeldWhy, Row, StoreTime};
 use crate::store::unhandled::UnhandledKind;
-use crate::store::write::{Outcome, Settled, SliceLimit, Write};
+use crate::store::write::{Outcome, Settled, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -229,21 +230,21 @@ impl Writer {
         let begun = self.core.time();
         let limit = self.slice_of(usize::MAX);
         let until = StoreTime::MAX;
-        let read = (self.ownership).read_all(&mut self.core, counting.after, until, limit);
-        let (rows, next) = match read {
+        let (core, after) = (&mut self.core, counting.after);
+        let read = (self.ownership).read_all(core, after, until, &RowFilter::ALL, limit);
+        let found = match read {
             Ok(found) => found,
             Err(error) => return self.answer(counting.teller, Err(error)),
         };
-        let bytes = rows.iter().map(Row::bytes).sum();
-        self.note_look(rows.len(), bytes, begun);
-        for row in rows {
+        self.note_look(found.looked_at.0, found.looked_at.1, begun);
+        for row in found.rows {
             if let Some(held) = row.held().filter(|held| held.why == HeldWhy::Unhandled) {
                 let (rows, since) = (counting.kinds.entry(row.kind)).or_insert((0, held.since));
                 *rows += 1;
                 *since = held.since.min(*since);
             }
         }
-        if let Some(after) = next {
+        if let Some(after) = found.next {
             counting.after = after;
             self.large.push_look(Look::Unhandled(counting));
             return Ok(());
@@ -257,40 +258,5 @@ impl Writer {
         });
         let kinds = kinds.collect();
         self.answer(counting.teller, Ok(kinds))
-    }
-
-    /// A slice of all rows as calls show them, in the order of the deadlines that they have or,
-    /// being held, had; and after which the next one begins, if there may be more.
-    pub(super) fn read_shown(
-        &mut self,
-        after: Position,
-        until: StoreTime,
-        limit: SliceLimit,
-    ) -> Result<(Vec<Row>, Option<Position>), StoreError> {
-        let (ownership, core) = (&self.ownership, &mut self.core);
-        let last = Position::BEFORE_HELD.due;
-        if after < Position::BEFORE_HELD {
-            let upto = until.min(last);
-            let (mut rows, next) = ownership.read_all(core, after, upto, limit)?;
-            let (held, held_next) = ownership.read_all(core, after.held(), upto.held(), limit)?;
-            let held_next = held_next.map(Position::unheld);
-            let mut end = next.into_iter().chain(held_next).min();
-            let held = held.into_iter().filter(|row| row.held().is_some());
-            rows.extend(held.map(Row::shown));
-            rows.sort_by_key(Row::position);
-            if let Some(end) = end {
-                rows.retain(|row| row.position() <= end);
-            }
-            if rows.len() > limit.rows {
-                rows.truncate(limit.rows);
-                end = rows.last().map(Row::position);
-            }
-            let has_late = end.is_none() && until > last && rows.len() < limit.rows;
-            return Ok((rows, end.or(has_late.then_some(Position::BEFORE_HELD))));
-        }
-        // After the year 6429.
-        let (mut rows, next) = ownership.read_all(core, after, until, limit)?;
-        rows.retain(|row| row.held().is_none());
-        Ok((rows, next))
     }
 }

@@ -5,7 +5,7 @@ use super::turn::Writer;
 use crate::queue::request::{Listing, Look, Reply};
 use crate::store::contract::StoreError;
 use crate::store::fault::{DurableFault, is_broken};
-use crate::store::row::{DeadLetter, DurableId, Position, Row, StoreTime};
+use crate::store::row::{DeadLetter, DurableId};
 use crate::store::write::{Outcome, SliceLimit, Target, Write};
 use std::time::Instant;
 
@@ -123,36 +123,11 @@ impl Writer {
     /// Reads the next slice of a large call.
     pub(super) fn look_large(&mut self) -> Result<(), StoreError> {
         match self.large.looks.pop_front() {
-            Some(Look::List(after, until, listing)) => self.look_at_rows(after, until, listing),
+            Some(Look::Page(paging)) => self.look_at_page(*paging),
             Some(Look::Dead(after, listing)) => self.look_at_dead(after, listing),
             Some(Look::Unhandled(counting)) => self.look_at_held(counting),
             Some(short) => self.look(short),
             None => Ok(()),
-        }
-    }
-
-    fn look_at_rows(
-        &mut self,
-        after: Position,
-        until: StoreTime,
-        mut listing: Listing<Row>,
-    ) -> Result<(), StoreError> {
-        let begun = self.core.time();
-        let limit = self.slice_of(listing.left);
-        let (rows, next) = match self.read_shown(after, until, limit) {
-            Ok(found) => found,
-            Err(error) => return self.answer(listing.teller, Err(error)),
-        };
-        let bytes = rows.iter().map(Row::bytes).sum();
-        self.note_look(rows.len(), bytes, begun);
-        listing.left -= rows.len();
-        listing.found.push(rows);
-        match next.filter(|_| listing.left > 0) {
-            Some(after) => {
-                self.large.push_look(Look::List(after, until, listing));
-                Ok(())
-            }
-            None => self.answer(listing.teller, Ok(listing.found)),
         }
     }
 

@@ -270,6 +270,12 @@ impl Window {
         self.entries.contains_key(&id)
     }
 
+    /// Whether the timer of this row has fired here: its handler has it, or it waits for one.
+    pub(super) fn is_begun(&self, id: DurableId) -> bool {
+        let timer = self.entries.get(&id).and_then(|entry| entry.timer);
+        timer.is_some_and(|timer| !self.service.is_pending(timer))
+    }
+
     /// Takes a row in, and arms its timer. If it is here already, it is armed anew.
     pub(super) fn insert(&mut self, delivery: Box<Delivery>, clocks: ClockReading) {
         let row = &delivery.row;

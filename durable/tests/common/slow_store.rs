@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 use wheelwork::ManualClock;
 use wheelwork_durable::contract::{
-    Gate, Lease, LeaseNews, Outcome, Position, SharedStore, SliceLimit, Store, StoreClock,
-    StoreSize, Target, Write,
+    Gate, Lease, LeaseNews, Listed, Outcome, Position, RowFilter, SharedStore, SliceLimit, Store,
+    StoreClock, StoreSize, Target, Write,
 };
 use wheelwork_durable::{DeadLetter, DurableId, Fleet, Partition, Row, StoreError, StoreTime};
 
@@ -188,16 +188,17 @@ impl SharedStore for Slow {
         )
     }
 
-    fn look_many(
+    fn list_many(
         &mut self,
         partitions: &[Partition],
         after: Position,
         until: StoreTime,
+        filter: &RowFilter,
         limit: SliceLimit,
-    ) -> Result<Vec<Row>, StoreError> {
+    ) -> Result<Listed, StoreError> {
         self.read(
-            |store| store.look_many(partitions, after, until, limit),
-            |rows| size_of(rows),
+            |store| store.list_many(partitions, after, until, filter, limit),
+            |listed| listed.looked_at,
         )
     }
 

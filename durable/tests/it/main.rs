@@ -23,6 +23,7 @@ mod held_up;
 #[path = "../common/histories.rs"]
 mod histories;
 mod kinds;
+mod lists;
 mod manual_clock;
 mod metrics;
 #[path = "../common/over_memory.rs"]

@@ -91,6 +91,8 @@ const WORDS: &[&str] = &[
 const FUNCTIONS: &[&str] = &[
     "count",
     "extract",
+    "left",
+    "length",
     "max",
     "min",
     "now",

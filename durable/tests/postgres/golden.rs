@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 use wheelwork_durable::contract::{
-    Lease, Position, Settled, SharedStore, SliceLimit, Store, Target, Write,
+    Lease, Position, RowFilter, Settled, SharedStore, SliceLimit, Store, Target, Write,
 };
 use wheelwork_durable::{Cause, DeadLetter, DurableId, Postgres, Row, StoreTime};
 
@@ -43,9 +43,10 @@ pub fn load(schema: &Schema, golden: &str) {
 pub fn seen(store: &mut Postgres) -> String {
     let all: Vec<_> = (0..SharedStore::partitions(store)).collect();
     let limit = SliceLimit::rows(1_000);
-    let rows = store.look_many(&all, Position::MIN, StoreTime::MAX, limit);
+    let (all_of, until) = (RowFilter::ALL, StoreTime::MAX);
+    let rows = store.list_many(&all, Position::MIN, until, &all_of, limit);
     let letters = store.dead(None, limit).unwrap();
-    let rows = rows.unwrap();
+    let rows = rows.unwrap().rows;
     let rows = rows.iter().map(line_of_row);
     let mut lines: Vec<_> = rows.chain(letters.iter().map(line_of_letter)).collect();
     lines.sort();

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::channel;
 use uuid::Uuid;
 use wheelwork_durable::contract::{
-    HeldWhy, Outcome, Position, Settled, SharedStore, SliceLimit, Store, Target, Write,
+    HeldWhy, Outcome, Position, RowFilter, Settled, SharedStore, SliceLimit, Store, Target, Write,
 };
 use wheelwork_durable::{Partition, Postgres, Row, StoreTime};
 
@@ -147,8 +147,9 @@ fn functions_end_and_move_a_timer_that_is_held() {
 fn all(store: &mut Postgres) -> Vec<Row> {
     let all: Vec<_> = (0..SharedStore::partitions(store)).collect();
     let limit = SliceLimit::rows(1_000);
-    let rows = store.look_many(&all, Position::MIN, StoreTime::MAX, limit);
-    rows.unwrap()
+    let (all_of, until) = (RowFilter::ALL, StoreTime::MAX);
+    let rows = store.list_many(&all, Position::MIN, until, &all_of, limit);
+    rows.unwrap().rows
 }
 
 /// It knows no mark of held rows, and leaves it.

@@ -7,6 +7,7 @@ mod connect;
 mod floor;
 mod leases;
 mod listen;
+mod look;
 mod migrations;
 mod outbox;
 pub(crate) mod session;

@@ -11,6 +11,7 @@ use super::statements::rows::{epoch, millis, part, uuid};
 use super::store::Postgres;
 use crate::store::contract::{Lease, LeaseNews, SharedStore, StoreClock, StoreError};
 use crate::store::fleet::{Fleet, FleetNode, FleetPartition};
+use crate::store::list::{Listed, RowFilter};
 use crate::store::row::{Partition, Position, Row, StoreTime};
 use crate::store::write::SliceLimit;
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,6 +48,12 @@ async fn next_watermark(live: &Live, claim: &Claim) -> Result<Vec<i64>, Error> {
     };
     live.client.batch_execute(end).await?;
     written
+}
+
+/// How many rows of each partition one statement reads if `rows` of them all are wanted.
+pub(super) fn each_of(rows: usize, partitions: usize) -> usize {
+    let each = rows.div_ceil(partitions.max(1));
+    each.saturating_mul(2).max(SLICE_MIN).min(rows)
 }
 
 /// A reading of rows that is under way.
@@ -105,17 +112,18 @@ impl SharedStore for Postgres {
         until: StoreTime,
         limit: SliceLimit,
     ) -> Result<Vec<Row>, StoreError> {
-        self.with(|store| store.read(partitions, after, until, limit, true))
+        self.with(|store| store.read(partitions, after, until, limit))
     }
 
-    fn look_many(
+    fn list_many(
         &mut self,
         partitions: &[Partition],
         after: Position,
         until: StoreTime,
+        filter: &RowFilter,
         limit: SliceLimit,
-    ) -> Result<Vec<Row>, StoreError> {
-        self.with(|store| store.read(partitions, after, until, limit, false))
+    ) -> Result<Listed, StoreError> {
+        self.with(|store| store.look(partitions, after, until, filter, limit))
     }
 
     fn next_due(
@@ -233,28 +241,23 @@ impl Postgres {
         Ok(())
     }
 
-    /// Rows of these partitions, in order. `hands_out`: they are handed out, so those are left out
-    /// that a transaction is ending or moving.
+    /// Rows of these partitions that are to be handed out, in order: those are left out that a
+    /// transaction is ending or moving.
     fn read(
         &mut self,
         partitions: &[Partition],
         after: Position,
         until: StoreTime,
         limit: SliceLimit,
-        hands_out: bool,
     ) -> Result<Vec<Row>, StoreError> {
-        let each = limit.rows.div_ceil(partitions.len().max(1));
-        let slice = each.saturating_mul(2).max(SLICE_MIN).min(limit.rows);
+        let slice = each_of(limit.rows, partitions.len());
         let mut reading = Reading {
             until,
             bytes: limit.bytes,
-            gated: BTreeSet::new(),
+            gated: self.gated(partitions, until)?,
             read: BTreeMap::new(),
             more: BTreeMap::new(),
         };
-        if hands_out {
-            reading.gated = self.gated(partitions, until)?;
-        }
         let (mut rows, mut bytes) = (Vec::<Row>::new(), 0);
         self.read_slice(partitions, after, slice, &mut reading)?;
         while !limit.is_reached(rows.len(), bytes) {
@@ -361,7 +364,7 @@ impl Postgres {
 
     /// TakeOverSuspect: whether an owner before may have handed out a row of this node's, which has
     /// this epoch.
-    fn is_suspect(&self, row: &Row, row_epoch: i64) -> bool {
+    pub(super) fn is_suspect(&self, row: &Row, row_epoch: i64) -> bool {
         let number = row.id.partition();
         let own = self.leases.own.get(&number).map_or(0, |&own| epoch(own));
         let owed = self.leases.owed.get(&number).copied().unwrap_or(-1);

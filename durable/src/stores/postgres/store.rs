@@ -15,6 +15,7 @@ use super::statements::rows::{millis, part, partition_of_key, uuid};
 use crate::store::contract::{
     Gate, Lease, LeaseNews, SharedStore, Store, StoreClock, StoreError, StoreSize,
 };
+use crate::store::list::{Listed, RowFilter};
 use crate::store::row::{DeadLetter, DurableId, Partition, Position, Row, StoreTime};
 use crate::store::write::{Outcome, SliceLimit, Target, Write};
 use std::fmt;
@@ -307,6 +308,17 @@ impl Store for Postgres {
         limit: SliceLimit,
     ) -> Result<Vec<Row>, StoreError> {
         self.load_many(&[partition], after, until, limit)
+    }
+
+    fn list(
+        &mut self,
+        partition: Partition,
+        after: Position,
+        until: StoreTime,
+        filter: &RowFilter,
+        limit: SliceLimit,
+    ) -> Result<Listed, StoreError> {
+        self.list_many(&[partition], after, until, filter, limit)
     }
 
     fn hand_out(&mut self, upto: StoreTime) -> Result<(), StoreError> {

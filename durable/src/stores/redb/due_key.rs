@@ -64,6 +64,13 @@ impl DueKey {
         DurableId::new(0, self.first_due(), self.number())
     }
 
+    pub(crate) fn position(self) -> Position {
+        Position {
+            due: self.due(),
+            id: self.id(),
+        }
+    }
+
     /// Whether the row was moved from its first deadline.
     pub(crate) fn is_moved(&self) -> bool {
         self.0[..6] != self.0[6..12]

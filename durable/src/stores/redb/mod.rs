@@ -29,6 +29,7 @@ mod tombstones;
 pub use check::CheckReport;
 
 use crate::store::contract::{Gate, Lease, Snapshot, Store, StoreError, StoreSize};
+use crate::store::list::{Listed, RowFilter};
 use crate::store::row::{DeadLetter, DurableId, Partition, Position, Row, StoreTime};
 use crate::store::write::{Outcome, SliceLimit, Target, Write};
 use codec::{Names, StoreState};
@@ -560,6 +561,15 @@ impl OpenFile {
         Ok(outcomes)
     }
 
+    fn loading(&mut self) -> Loading<'_> {
+        Loading {
+            database: &self.database,
+            index: &mut self.index,
+            state: &self.state,
+            names: &mut self.names,
+        }
+    }
+
     fn get(&mut self, target: &Target) -> Result<Option<Row>, Error> {
         let transaction = self.database.begin_read()?;
         let (id, key) = match target {
@@ -672,15 +682,21 @@ impl Store for Redb {
         if partition != 0 {
             return Ok(Vec::new());
         }
-        self.with(|file| {
-            let loading = Loading {
-                database: &file.database,
-                index: &mut file.index,
-                state: &file.state,
-                names: &mut file.names,
-            };
-            loading.load(after, until, limit)
-        })
+        self.with(|file| file.loading().load(after, until, limit))
+    }
+
+    fn list(
+        &mut self,
+        partition: Partition,
+        after: Position,
+        until: StoreTime,
+        filter: &RowFilter,
+        limit: SliceLimit,
+    ) -> Result<Listed, StoreError> {
+        if partition != 0 {
+            return Ok(Listed::default());
+        }
+        self.with(|file| file.loading().list(after, until, filter, limit))
     }
 
     fn hand_out(&mut self, upto: StoreTime) -> Result<(), StoreError> {

@@ -4,7 +4,7 @@ use super::{Both, Unasked, at};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use wheelwork_durable::contract::{
-    KindSlice, Lease, Outcome, Position, Settled, SliceLimit, Target, Write,
+    KindSlice, Lease, Outcome, Position, RowFilter, Settled, SliceLimit, Target, Write,
 };
 use wheelwork_durable::{Cause, DurableId, Partition, Row, StoreTime};
 
@@ -147,6 +147,85 @@ fn slices<S: Both>(open: &mut Opened<S>) {
     assert_eq!(open.load(Position::MIN, StoreTime::MAX, 0), []);
 }
 
+/// All that a filter takes, in slices of this many rows.
+fn listed<S: Both>(open: &mut Opened<S>, filter: &RowFilter, slice: usize) -> Vec<Row> {
+    let all: Vec<_> = (0..256).collect();
+    let (mut rows, mut after, mut looked_at) = (Vec::new(), Position::MIN, 0);
+    let limit = SliceLimit::rows(slice);
+    loop {
+        let store = &mut open.store;
+        let found = store.list_many(&all, after, StoreTime::MAX, filter, limit);
+        let found = found.unwrap();
+        assert!(found.looked_at.0 <= slice);
+        looked_at += found.looked_at.0;
+        let last = found.rows.last().map(Row::position);
+        rows.extend(found.rows);
+        let Some(next) = found.next else {
+            // (A row with a zero byte is none.)
+            assert!([0, 91].contains(&looked_at), "{looked_at} were looked at");
+            return rows;
+        };
+        assert!(after < next && last <= Some(next), "it goes on");
+        after = next;
+    }
+}
+
+fn lists_are_filtered<S: Both>(open: &mut Opened<S>) {
+    let mut rows = Vec::new();
+    for number in 0..90_u64 {
+        // (Most are due at one time, in few partitions.)
+        let due = [100, 100, 100, 50 + number][number as usize % 4];
+        let key = format!("{}/{number}", ["a", "aé", "ab"][number as usize % 3]);
+        let mut row = open.row(due, Some(&key));
+        if number % 2 == 0 {
+            row.id = DurableId::new(7, at(due), number + 1);
+        }
+        row.kind = ["mail", "report"][number as usize % 5 % 2].into();
+        rows.push(row);
+    }
+    let mut plain = open.row(100, None);
+    plain.kind = "mail".into();
+    rows.push(plain);
+    let arms = rows.iter().cloned().map(Write::Arm).collect();
+    open.store.commit(arms, &mut Unasked).unwrap();
+    rows.sort_unstable_by_key(Row::position);
+    let text = |text: &str| Some(text.into());
+    for (kind, key_prefix) in [
+        (None, None),
+        (text("mail"), None),
+        (text("other"), None),
+        (None, text("")),
+        (None, text("a")),
+        (None, text("a/1")),
+        (None, text("aé/")),
+        (None, text("a%")),
+        (None, text("\0")),
+        (text("report"), text("ab")),
+    ] {
+        let filter = RowFilter { kind, key_prefix };
+        let takes = |row: &&Row| filter.takes(&row.kind, row.key.as_deref());
+        let expected: Vec<Row> = rows.iter().filter(takes).cloned().collect();
+        for slice in [1, 7, 90, 91, 92, 100_000] {
+            let found = listed(open, &filter, slice);
+            assert_eq!(found, expected, "{filter:?} in slices of {slice}");
+        }
+    }
+    let limit = SliceLimit {
+        rows: 1_000,
+        bytes: 1,
+    };
+    let (all, until) = (RowFilter::ALL, StoreTime::MAX);
+    let parts: Vec<_> = (0..256).collect();
+    let found = open
+        .store
+        .list_many(&parts, Position::MIN, until, &all, limit);
+    let found = found.unwrap();
+    assert_eq!(
+        (found.rows.len(), found.next),
+        (1, Some(rows[0].position()))
+    );
+}
+
 fn edges<S: Both>(open: &mut Opened<S>) {
     let dues = [0, 10, 10, 20, u64::MAX];
     let mut rows = dues.map(|due| open.row(due, None)).to_vec();
@@ -252,10 +331,11 @@ fn a_stale_settlement_does_nothing<S: Both>(open: &mut Opened<S>) {
 pub type Demand<S> = fn(&mut Opened<S>);
 
 /// All of them, by name, but for that of texts and those of held rows.
-pub fn demands<S: Both>() -> [(&'static str, Demand<S>); 5] {
+pub fn demands<S: Both>() -> [(&'static str, Demand<S>); 6] {
     [
         ("rows come back", rows_come_back),
         ("slices", slices),
+        ("lists are filtered", lists_are_filtered),
         ("edges", edges),
         ("the watermark decides", the_watermark_decides),
         (

@@ -9,8 +9,8 @@ use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 use wheelwork_durable::contract::{
-    Gate, Lease, LeaseNews, Outcome, Position, SharedStore, SliceLimit, Store, StoreClock,
-    StoreSize, Target, Write,
+    Gate, Lease, LeaseNews, Listed, Outcome, Position, RowFilter, SharedStore, SliceLimit, Store,
+    StoreClock, StoreSize, Target, Write,
 };
 use wheelwork_durable::{
     DeadLetter, DurableId, Fleet, FleetNode, FleetPartition, Partition, Row, StoreError, StoreTime,
@@ -266,6 +266,38 @@ impl SharedStore for SharedMemory {
             rows.push(row);
         }
         Ok(rows)
+    }
+
+    /// (A user's transaction is in nobody's way who looks.)
+    fn list_many(
+        &mut self,
+        partitions: &[Partition],
+        after: Position,
+        until: StoreTime,
+        filter: &RowFilter,
+        limit: SliceLimit,
+    ) -> Result<Listed, StoreError> {
+        let kept = lock(&self.kept);
+        let wanted = kept.order.iter().filter(|(partition, position)| {
+            partitions.contains(partition) && after < *position && position.due <= until
+        });
+        let mut positions: Vec<Position> = wanted.map(|(_, position)| *position).collect();
+        positions.sort_unstable();
+        let mut listed = Listed::default();
+        for position in positions {
+            let (rows, bytes) = listed.looked_at;
+            if limit.is_reached(rows, bytes) {
+                return Ok(listed);
+            }
+            let row = kept.seen(&kept.rows[&position.id], &self.own);
+            listed.looked_at = (rows + 1, bytes + row.bytes());
+            listed.next = Some(position);
+            if filter.takes(&row.kind, row.key.as_deref()) {
+                listed.rows.push(row);
+            }
+        }
+        listed.next = None;
+        Ok(listed)
     }
 
     fn next_due(

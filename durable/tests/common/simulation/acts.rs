@@ -3,8 +3,12 @@
 use super::ledger::State;
 use super::scene::Act;
 use super::world::Shared;
-use wheelwork_durable::contract::Target;
-use wheelwork_durable::{DurableClient, Row};
+use std::collections::BTreeSet;
+use wheelwork_durable::contract::{Position, Target};
+use wheelwork_durable::{DurableClient, ListQuery, Row};
+
+/// No list is read further than this many pages: timers may be armed behind each.
+const PAGES_MAX: usize = 1_000;
 
 /// Where an act is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +54,10 @@ impl Shared {
             }
             Act::CancelMany => self.cancel_many(node, &handle),
             Act::CancelKind => self.cancel_kind(node, &handle, is_outside),
-            Act::Look => self.look(node, &handle),
+            Act::Look => {
+                self.look(node, &handle);
+                self.page(node, &handle, is_outside);
+            }
             Act::Trouble if !is_outside => self.lock().plan_trouble(node),
             Act::Trouble | Act::Dead => self.dead(node, &handle),
         }
@@ -151,6 +158,50 @@ impl Shared {
         }
     }
 
+    /// Goes through what is there page by page. Outside, timers are armed and ended between the
+    /// pages. What stays where it is is on one page.
+    fn page(&self, node: usize, handle: &DurableClient, is_outside: bool) {
+        let (mut query, kind, before) = {
+            let mut world = self.lock();
+            let kind = world.kind();
+            let kind = world.rng.bool().then_some(kind);
+            let limit = world.rng.usize(1..6);
+            let query = ListQuery::new().limit(limit);
+            let query = kind.map_or(query.clone(), |kind| query.kind(kind));
+            (query, kind, world.places(kind))
+        };
+        let mut listed: Vec<Position> = Vec::new();
+        for number in 0.. {
+            let page = match self.run(node, || handle.list_page(&query)) {
+                Ok(page) => page,
+                Err(error) => return self.lock().check_error(node, "list_page", &error),
+            };
+            listed.extend(page.rows.iter().map(Row::position));
+            let Some(next) = page.next.filter(|_| number < PAGES_MAX) else {
+                break;
+            };
+            query = query.after(next);
+            let acts = is_outside && self.lock().rng.u8(..4) == 0;
+            if acts && !self.lock().nodes[node].is_dead {
+                match self.some_target() {
+                    Some(target) => self.end(node, handle, &target, is_outside, number % 2 == 0),
+                    None => self.schedule(node, handle, None),
+                }
+            }
+        }
+        let mut world = self.lock();
+        let after = world.places(kind);
+        let is_missed = |place: &&Position| after.contains(place) && !listed.contains(place);
+        let missed = before.iter().find(is_missed).copied();
+        let is_ordered = listed.is_sorted_by(|one, other| one < other);
+        world.ledger.demand(missed.is_none(), || {
+            format!("the pages of {kind:?} have {listed:?}, and not {missed:?}")
+        });
+        world.ledger.demand(is_ordered, || {
+            format!("the pages of {kind:?} are not in order: {listed:?}")
+        });
+    }
+
     /// Looks at the dead, revives or discards one of them.
     fn dead(&self, node: usize, handle: &DurableClient) {
         let first = self.lock().ledger.made.len();
@@ -174,6 +225,13 @@ impl Shared {
 }
 
 impl super::world::World {
+    /// Where the timers are that are stored: all, or those of a kind.
+    fn places(&self, kind: Option<&str>) -> BTreeSet<Position> {
+        let rows = self.ledger.stored().map(|timer| &timer.row);
+        let of_kind = rows.filter(|row| kind.is_none_or(|kind| kind == &*row.kind));
+        of_kind.map(Row::position).collect()
+    }
+
     /// A list has what is stored. (In a fleet the owner of a row alone sees whether it is suspect.)
     fn check_list(&mut self, mut rows: Vec<Row>, limit: usize) {
         let stored = self.ledger.in_state(State::Stored);

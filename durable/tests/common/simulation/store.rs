@@ -7,8 +7,8 @@ use super::world::Shared;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use wheelwork_durable::contract::{
-    Gate, Lease, LeaseNews, Outcome, Position, SharedStore, SliceLimit, Store, StoreClock,
-    StoreSize, Target, Write,
+    Gate, Lease, LeaseNews, Listed, Outcome, Position, RowFilter, SharedStore, SliceLimit, Store,
+    StoreClock, StoreSize, Target, Write,
 };
 use wheelwork_durable::{DeadLetter, DurableId, Fleet, Partition, Row, StoreError, StoreTime};
 
@@ -18,6 +18,9 @@ pub struct Sharing {
     pub partitions: Partition,
     pub claim_ahead: Duration,
 }
+
+/// How much longer than it took a scan of a fleet's node rests.
+const SCAN_SHARE: u32 = 10;
 
 /// One node's store.
 pub struct FaultyStore {
@@ -101,6 +104,11 @@ impl FaultyStore {
                 }
                 let made = make(self);
                 self.world.pass_in_store(self.node, after, stands);
+                if call == Call::Load && self.sharing.is_some() {
+                    // A scan of a fleet's node takes a tenth of the time at most, so the next one
+                    // comes late.
+                    self.world.lock().trouble((before + after) * SCAN_SHARE);
+                }
                 if self.is_dead() {
                     Err(io_error())
                 } else {
@@ -361,6 +369,20 @@ impl SharedStore for FaultyStore {
             let rows = inner.load_many(partitions, after, until, limit)?;
             store.world.lock().ledger.loaded(&rows);
             Ok(rows)
+        })
+    }
+
+    fn list_many(
+        &mut self,
+        partitions: &[Partition],
+        after: Position,
+        until: StoreTime,
+        filter: &RowFilter,
+        limit: SliceLimit,
+    ) -> Result<Listed, StoreError> {
+        self.call(Call::Load, |store| {
+            let inner = store.shared_inner();
+            inner.list_many(partitions, after, until, filter, limit)
         })
     }
 

@@ -1,11 +1,13 @@
 //! What is demanded of each store of durable timers, wherever it keeps them.
 
 mod extras;
+mod lists;
 mod rows;
 mod settlements;
 
 pub use extras::with_parts;
 use extras::{causes, holds, holds_again, parts_come_back};
+use lists::lists_are_filtered;
 use rows::{
     cancels, cancels_by_key, cancels_kinds, cancels_kinds_in_slices, edges, gate_is_asked,
     gate_keeps, ids_are_new, ids_have_parts, keys_are_taken, moves, recurring_is_struck,
@@ -223,13 +225,17 @@ fn bury(of: Settled, next: Option<(StoreTime, DurableId)>) -> Write {
 /// A demand, and how it is tested on an empty store.
 pub type Demand = (&'static str, fn(&dyn Place));
 
-pub const DEMANDS: [Demand; 35] = [
+pub const DEMANDS: [Demand; 36] = [
     ("rows come back as they were put in", rows_come_back),
     ("rows survive a crash", rows_survive),
     ("load returns rows in order, in slices", slices),
     (
         "load begins after a position, and ends with a deadline",
         edges,
+    ),
+    (
+        "a look goes on inside a deadline, by kind and key",
+        lists_are_filtered,
     ),
     ("ids are new after a crash and a restart", ids_are_new),
     ("the first deadline of a row is in its id", ids_have_parts),

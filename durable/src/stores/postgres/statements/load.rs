@@ -9,6 +9,7 @@ use uuid::Uuid;
 pub(super) const ALL: &[&Sql] = &[
     Load::SQL,
     LoadUnlocked::SQL,
+    Look::SQL,
     NextDue::SQL,
     Get::SQL,
     GetKey::SQL,
@@ -43,6 +44,41 @@ SELECT c.due, c.id, c.kind, c.key, c.payload, c.attempts, c.calendar, c.supersed
     FROM unnest(:part::smallint[]) p (part) CROSS JOIN LATERAL (
         SELECT * FROM {s}.timer r WHERE r.part = p.part AND (r.due, r.id) > (:due, :id)
         AND r.due <= :until ORDER BY r.due, r.id LIMIT :limit FOR KEY SHARE SKIP LOCKED) t) c
+WHERE c.before < :bytes ORDER BY c.due, c.id"
+}
+
+statement! {
+    /// The first rows of each partition after a position, each with its epoch and whether it is of
+    /// this kind and has a key that begins so. Others are without their payloads. It ends at a
+    /// number of bytes of payloads in all.
+    Look<'a> {
+        part: &'a [i16],
+        due: i64,
+        id: Uuid,
+        until: i64,
+        limit: i64,
+        bytes: i64,
+        kind: Option<&'a str>,
+        prefix: Option<&'a str>,
+    }
+    -> (Row, i64, bool) = |row| (row_of(row), row.get(ROW_COLUMNS), row.get(ROW_COLUMNS + 1));
+    "
+SELECT c.due, c.id, c.kind, c.key, c.payload, c.attempts, c.calendar, c.superseded, c.crashes,
+    c.held, c.held_since, c.expires, c.limit_ms, c.trace, c.epoch, c.taken FROM (
+    SELECT f.*, sum(octet_length(f.payload)) OVER (ORDER BY f.due, f.id)
+        - octet_length(f.payload) AS before
+    FROM (
+        SELECT t.due, t.id, t.kind, t.key,
+            CASE WHEN t.taken THEN t.payload ELSE ''::bytea END AS payload, t.attempts,
+            t.calendar, t.superseded, t.crashes, t.held, t.held_since, t.expires, t.limit_ms,
+            t.trace, t.epoch, t.taken
+        FROM unnest(:part::smallint[]) p (part) CROSS JOIN LATERAL (
+            SELECT r.*, (:kind::text IS NULL OR r.kind = :kind::text)
+                AND (:prefix::text IS NULL
+                    OR COALESCE(left(r.key, length(:prefix::text)) = :prefix::text, false))
+                AS taken
+            FROM {s}.timer r WHERE r.part = p.part AND (r.due, r.id) > (:due, :id)
+            AND r.due <= :until ORDER BY r.due, r.id LIMIT :limit) t) f) c
 WHERE c.before < :bytes ORDER BY c.due, c.id"
 }
 

@@ -44,12 +44,13 @@ static TYPES: [(&str, Type); 17] = [
 ];
 
 /// The types that parameters are cast to.
-static CASTS: [(&str, Type); 7] = [
+static CASTS: [(&str, Type); 8] = [
     ("bigint[]", Type::INT8_ARRAY),
     ("boolean[]", Type::BOOL_ARRAY),
     ("bytea[]", Type::BYTEA_ARRAY),
     ("float8", Type::FLOAT8),
     ("smallint[]", Type::INT2_ARRAY),
+    ("text", Type::TEXT),
     ("text[]", Type::TEXT_ARRAY),
     ("uuid[]", Type::UUID_ARRAY),
 ];

@@ -1,0 +1,183 @@
+//! List: what a look at many rows asks for, and what it has found.
+
+use super::row::{Position, Row};
+use super::write::SliceLimit;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// Which rows a look is for. Without a part it is for all of them.
+///
+/// # Example
+/// See [`Store::list`](crate::contract::Store::list).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RowFilter {
+    /// Rows of this kind.
+    pub kind: Option<Arc<str>>,
+    /// Rows with a key that begins so.
+    pub key_prefix: Option<Arc<str>>,
+}
+
+impl RowFilter {
+    /// All rows.
+    pub const ALL: Self = Self {
+        kind: None,
+        key_prefix: None,
+    };
+
+    /// Whether it is for all rows.
+    pub const fn is_all(&self) -> bool {
+        self.kind.is_none() && self.key_prefix.is_none()
+    }
+
+    /// Whether it is for a row of this kind, with this key.
+    pub fn takes(&self, kind: &str, key: Option<&str>) -> bool {
+        let is_kind = self.kind.as_ref().is_none_or(|wanted| **wanted == *kind);
+        let prefix = self.key_prefix.as_ref();
+        let has_prefix = |prefix: &Arc<str>| key.is_some_and(|key| key.starts_with(&**prefix));
+        is_kind && prefix.is_none_or(has_prefix)
+    }
+
+    /// Whether one of its texts has a zero byte, which no text of a database has.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn has_zero(&self) -> bool {
+        let mut texts = [&self.kind, &self.key_prefix].into_iter().flatten();
+        texts.any(|text| text.contains('\0'))
+    }
+}
+
+/// A slice of a store's rows, as a look has found it.
+///
+/// # Example
+/// See [`Store::list`](crate::contract::Store::list).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listed {
+    /// Rows that the filter takes, in the order of their positions.
+    pub rows: Vec<Row>,
+    /// How many rows were looked at, and their bytes, as far as they were read.
+    pub looked_at: (usize, usize),
+    /// Where to go on: all rows up to here were looked at. `None`: there are no more.
+    pub next: Option<Position>,
+}
+
+impl Listed {
+    /// Rows that a load of up to `limit` has returned.
+    pub fn of(mut rows: Vec<Row>, limit: SliceLimit, filter: &RowFilter) -> Self {
+        let looked_at = (rows.len(), rows.iter().map(Row::bytes).sum());
+        let is_full = limit.is_reached(looked_at.0, looked_at.1);
+        let next = rows.last().map(Row::position).filter(|_| is_full);
+        rows.retain(|row| filter.takes(&row.kind, row.key.as_deref()));
+        Self {
+            rows,
+            looked_at,
+            next,
+        }
+    }
+
+    /// Adds what was found in another part of the store. From where one of them has ended first,
+    /// nothing is known of that part.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.rows.extend(other.rows);
+        self.looked_at.0 += other.looked_at.0;
+        self.looked_at.1 += other.looked_at.1;
+        self.next = self.next.into_iter().chain(other.next).min();
+        if let Some(end) = self.next {
+            self.rows.retain(|row| row.shown_position() <= end);
+        }
+        self.rows.sort_by_key(Row::shown_position);
+    }
+}
+
+/// In which state a timer is, for [`ListQuery::state`](crate::ListQuery::state). A timer is in one
+/// of them.
+///
+/// # Example
+/// See [`DurableClient::list_page`](crate::DurableClient::list_page).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TimerState {
+    /// Its deadline is to come: the first one, or the one of its next attempt.
+    Waiting,
+    /// Its deadline is over, and this process has not begun with it: it is about to be handed out,
+    /// or another node of the fleet has it.
+    Due,
+    /// This process has it: its handler does, or it waits for a place or a thread.
+    Handled,
+    /// A process may have ended while it was handled. It runs after the others, on trial.
+    Suspect,
+    /// It is held: nobody hands it out, whatever its deadline is, as no handler has its kind.
+    Held,
+}
+
+/// Where a page of a list has ended: the next one begins there, also in the middle of one deadline.
+/// It is a place in the order of deadlines, and names no timer, so it holds when timers come and
+/// go, when the program starts again, and on each node of a fleet.
+///
+/// As a text it has 44 hexadecimal digits, and goes through a URL.
+///
+/// # Example
+/// ```
+/// use std::time::Duration;
+/// use wheelwork_durable::{Durable, ListCursor, ListQuery, Memory};
+///
+/// let timers = Durable::builder(Memory::new()).start()?;
+/// timers.schedule_many((0..3).map(|_| ("mail", Duration::from_secs(60), "")))?;
+/// let page = timers.list_page(&ListQuery::new().limit(2))?;
+/// let text = page.next.expect("there is one more").to_string();
+///
+/// let cursor: ListCursor = text.parse()?;
+/// let rest = timers.list_page(&ListQuery::new().limit(2).after(cursor))?;
+/// assert_eq!((page.rows.len(), rest.rows.len(), rest.next), (2, 1, None));
+/// assert!("0123".parse::<ListCursor>().is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ListCursor(pub(crate) Position);
+
+/// Digits of a cursor's deadline, and of its id.
+const DUE_DIGITS: usize = 12;
+const ID_DIGITS: usize = 32;
+
+impl fmt::Display for ListCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:012x}{}", self.0.due.as_millis(), self.0.id)
+    }
+}
+
+impl fmt::Debug for ListCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ListCursor({self})")
+    }
+}
+
+/// A text that is no [`ListCursor`].
+///
+/// # Example
+/// See [`ListCursor`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParseCursorError;
+
+impl fmt::Display for ParseCursorError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a cursor of a list has 44 hexadecimal digits")
+    }
+}
+
+impl std::error::Error for ParseCursorError {}
+
+impl FromStr for ListCursor {
+    type Err = ParseCursorError;
+
+    fn from_str(text: &str) -> Result<Self, ParseCursorError> {
+        let is_digit = |byte: u8| byte.is_ascii_hexdigit();
+        if text.len() != DUE_DIGITS + ID_DIGITS || !text.bytes().all(is_digit) {
+            return Err(ParseCursorError);
+        }
+        let (due, id) = text.split_at(DUE_DIGITS);
+        let due = u64::from_str_radix(due, 16).map_err(|_| ParseCursorError)?;
+        Ok(Self(Position {
+            due: super::row::StoreTime::from_millis(due),
+            id: id.parse().map_err(|_| ParseCursorError)?,
+        }))
+    }
+}
