@@ -127,6 +127,7 @@ const MAKING: &[&str] = &[
 const BODIES: &[&str] = &[
     "ACCESS",
     "BEGIN",
+    "BETWEEN",
     "CHECK",
     "CONSTRAINT",
     "CONTINUE",

@@ -10,6 +10,7 @@ mod floor;
 mod golden;
 mod held;
 mod nodes;
+mod outbox_with;
 #[path = "../common/own_schema.rs"]
 mod own_schema;
 mod poolers;

@@ -493,3 +493,43 @@ BEGIN
     RETURN released;
 END
 $$";
+
+/// Of step 5: arms a timer with all that it may have. All parameters are given: a function whose
+/// parameters have defaults could not get more of them later.
+///
+/// Earlier programs would get an expiry and a limit wrong. A floor that may fall again is none, and
+/// no transaction of a user raises it, since that would lock the table of nodes until it ends. The
+/// note is read after the floor: a floor that has no note does not fall. A trace that is none is
+/// left out, as everywhere.
+pub(super) const SCHEDULE_WITH: &str = "CREATE FUNCTION {s}.wheelwork_schedule_with(
+    kind text, due bigint, payload bytea, key text, expires bigint, limit_ms bigint, trace text)
+RETURNS uuid LANGUAGE plpgsql VOLATILE
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    armed uuid;
+BEGIN
+    IF $5 IS NOT NULL OR $6 IS NOT NULL THEN
+        IF (SELECT m.version FROM {s}.meta m WHERE m.one = 1) < 5
+            OR EXISTS (SELECT 1 FROM {s}.setting s WHERE s.name = 'floor_before_held') THEN
+            RAISE EXCEPTION USING ERRCODE = '55000',
+                MESSAGE = 'programs may come here that know no expiry and no limit: the first timer '
+                    || 'with either is a node''s, or {s}.wheelwork_close(5, ''shop'') comes first';
+        END IF;
+        IF $5 < $2 THEN
+            RAISE EXCEPTION USING ERRCODE = '22023',
+                MESSAGE = 'the timer expires before it is due';
+        END IF;
+        IF $6 NOT BETWEEN 1 AND 281474976710655 THEN
+            RAISE EXCEPTION USING ERRCODE = '22023',
+                MESSAGE = 'an attempt has a limit of at least a millisecond';
+        END IF;
+    END IF;
+    armed := {s}.wheelwork_schedule_at($1, $2, $3, $4);
+    UPDATE {s}.timer t SET limit_ms = $6,
+            expires = CASE WHEN $5 > 281474976710655 THEN 281474976710655 ELSE $5 END,
+            trace = CASE WHEN $7 ~ '^[!-~]{1,128}$' THEN $7 END
+        WHERE t.part = ('x' || substr(armed::text, 1, 4))::bit(16)::int::smallint AND t.id = armed
+            AND t.due = ('x' || substr(replace(armed::text, '-', ''), 5, 12))::bit(48)::bigint;
+    RETURN armed;
+END
+$$";

@@ -41,6 +41,8 @@ BEGIN
     LOOP
         EXECUTE format('ALTER FUNCTION {s}.wheelwork_close_for_held(text) OWNER TO %I', of.rolname);
         EXECUTE format('ALTER FUNCTION {s}.wheelwork_release_held() OWNER TO %I', of.rolname);
+        EXECUTE format('ALTER FUNCTION {s}.wheelwork_schedule_with('
+            'text, bigint, bytea, text, bigint, bigint, text) OWNER TO %I', of.rolname);
     END LOOP;
 END
 $$"];

@@ -86,6 +86,7 @@ const STEP_5: &[&str] = &[
     functions::RESCHEDULE_KEY_AT_5,
     functions::CLOSE_FOR_HELD,
     functions::RELEASE_HELD,
+    functions::SCHEDULE_WITH,
 ];
 
 /// Room for timers that are held, that expire, that have a limit for an attempt, or a trace.
