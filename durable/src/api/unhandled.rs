@@ -35,8 +35,8 @@ impl<S: Store> DurableBuilder<S> {
     /// its next run.
     ///
     /// The time is counted from when the timer was found to have no handler: some minutes before
-    /// its deadline. It goes on while no program runs. A program without any handler makes no dead
-    /// letters.
+    /// its deadline, in a fleet shortly before it. It goes on while no program runs. A program
+    /// without any handler makes no dead letters.
     ///
     /// # Example
     /// ```

@@ -99,6 +99,13 @@ impl Kinds {
         (!is_handled).then_some(HeldWhy::Unhandled)
     }
 
+    /// The kinds that are handed out, in order.
+    pub(crate) fn names(&self) -> Vec<Arc<str>> {
+        let mut names: Vec<_> = self.kinds.keys().cloned().collect();
+        names.sort_unstable();
+        names
+    }
+
     /// Whether there is no kind.
     pub(crate) fn is_empty(&self) -> bool {
         self.kinds.is_empty()

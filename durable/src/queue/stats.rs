@@ -99,8 +99,8 @@ pub struct DurableStats {
     /// Dead letters in the store, as of the last second or so; in a fleet of the last minute or
     /// minutes.
     pub dead: u64,
-    /// Timers that wait for a handler of their kind, as of the last minute or so: no program that
-    /// has the store, or no node of the fleet, hands them out.
+    /// Timers that wait for a handler of their kind, as of the last minute or so; in a fleet those
+    /// of this node's partitions.
     pub unhandled: u64,
     /// Size of the store on disk, in bytes, as of the last second or so. `None`: it is not known.
     pub disk_bytes: Option<u64>,

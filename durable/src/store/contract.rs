@@ -296,6 +296,13 @@ pub trait SharedStore {
     /// How many partitions there are, numbered from 0.
     fn partitions(&self) -> Partition;
 
+    /// Which kinds this node hands out, by name and in order. A node without any only looks: it
+    /// owns no partition, and others do not count it when they share them out. Called once, before
+    /// [`Store::acquire`].
+    fn handles(&mut self, kinds: &[Arc<str>]) {
+        let _ = kinds;
+    }
+
     /// How far ahead of a row's deadline its watermark is stored: more than a commit takes.
     fn claim_ahead(&self) -> Duration;
 

@@ -131,6 +131,15 @@ impl Ownership for Alone {
         Ok(rows)
     }
 
+    fn read_held(
+        &self,
+        core: &mut Core,
+        after: Position,
+        limit: SliceLimit,
+    ) -> Result<Vec<Row>, StoreError> {
+        self.read_owned(core, after, StoreTime::MAX, limit)
+    }
+
     fn read_all(
         &self,
         core: &mut Core,

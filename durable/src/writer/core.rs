@@ -52,8 +52,6 @@ pub(super) struct Core {
     pub(super) aside: Aside,
     /// What is known of rows that are held, or are to be.
     pub(super) held: HeldRows,
-    /// Rows of kinds that this process does not hand out are held.
-    pub(super) holds: bool,
     /// By partition.
     pub(super) owned: Vec<Owned>,
     /// The watermark.
@@ -204,7 +202,7 @@ impl Core {
     /// Why this process does not hand out a row, if it does not.
     fn held_for(&self, row: &Row) -> Option<HeldWhy> {
         let why = self.shared.kinds.held_for(&row.kind)?;
-        (self.holds && !is_broken(DurableFault::LooksBuries)).then_some(why)
+        (!is_broken(DurableFault::LooksBuries)).then_some(why)
     }
 
     /// A run of a row has been made, and this many in a row were made up for.
@@ -291,6 +289,6 @@ impl Core {
 
     /// Whether this process has no handler: it hands nothing out, and leaves alone what is due.
     pub(super) fn only_looks(&self) -> bool {
-        self.holds && self.shared.kinds.is_empty() && !is_broken(DurableFault::LooksBuries)
+        self.shared.kinds.is_empty() && !is_broken(DurableFault::LooksBuries)
     }
 }

@@ -116,8 +116,9 @@ impl Fleet {
         self.renew_at = counted.saturating_add(news.again);
         self.surplus = news.surplus;
         if !news.taken.is_empty() {
-            // Nobody knows yet what is due there.
+            // Nobody knows yet what is due there, nor what is held.
             self.next_due = Some(StoreTime::MIN);
+            core.held.scan_soon();
         }
     }
 
@@ -446,6 +447,20 @@ impl Ownership for Fleet {
         shared(&mut *core.store)?.load_many(&partitions, after, until, limit)
     }
 
+    fn read_held(
+        &self,
+        core: &mut Core,
+        after: Position,
+        limit: SliceLimit,
+    ) -> Result<Vec<Row>, StoreError> {
+        let owned = core.owned.iter().map(|owned| owned.lease.partition);
+        let owned: Vec<_> = owned.collect();
+        if owned.is_empty() {
+            return Ok(Vec::new());
+        }
+        shared(&mut *core.store)?.look_many(&owned, after, StoreTime::MAX, limit)
+    }
+
     fn read_all(
         &self,
         core: &mut Core,
@@ -478,6 +493,7 @@ fn lose(core: &mut Core, lost: &[Partition]) {
         set_right(core, partition, 0);
     }
     core.window.empty_partitions(lost);
+    core.held.lose(lost);
     core.owned
         .retain(|owned| !lost.contains(&owned.lease.partition));
 }

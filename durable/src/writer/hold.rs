@@ -12,7 +12,7 @@
 //!  - What is counted is a hint. The store alone knows which rows are held.
 
 use crate::store::fault::{DurableFault, is_broken};
-use crate::store::row::{HeldWhy, Position, StoreTime};
+use crate::store::row::{HeldWhy, Partition, Position, StoreTime};
 use crate::store::write::{Settled, Write};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -172,11 +172,23 @@ impl HeldRows {
         due
     }
 
+    /// Partitions are this node's from now on, or kinds are handed out: what is held there is read
+    /// soon, from the beginning.
+    pub(super) fn scan_soon(&mut self) {
+        self.scan = None;
+        self.scan_at = Some(Duration::ZERO);
+    }
+
+    /// Partitions are others' from now on.
+    pub(super) fn lose(&mut self, lost: &[Partition]) {
+        let stays = |position: &Position| !lost.contains(&position.id.partition());
+        self.to_hold.retain(|position, _| stays(position));
+    }
+
     /// Forgets those that are to be held: they are loaded anew.
     pub(super) fn forget(&mut self) {
         self.to_hold.clear();
-        self.scan = None;
-        self.scan_at = Some(Duration::ZERO);
+        self.scan_soon();
     }
 
     /// The store has held a row. Returns whether the hook is to be told, and of how many.
@@ -237,7 +249,8 @@ impl HeldRows {
         let oldest = self.oldest.into_iter().chain(scan.oldest).min();
         // (Those that are over, and were not buried, are looked at again, but not at once.)
         let soon = time.after(COUNT_EVERY);
-        self.bury_at = oldest.map(|since| since.after(bury_after).max(soon));
+        let over = oldest.map(|since| since.after(bury_after));
+        self.bury_at = over.map(|at| if at > time { at } else { soon });
         let every = COUNT_EVERY.max(scan.took * COUNT_SHARE);
         self.scan_at = match scan.is_held_up {
             true => Some(now + AGAIN),

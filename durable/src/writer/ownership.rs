@@ -66,6 +66,15 @@ pub(super) trait Ownership: Send {
         limit: SliceLimit,
     ) -> Result<Vec<Row>, StoreError>;
 
+    /// A slice of the rows that are held in the partitions that are owned, in order. Each may have
+    /// changed until it is written.
+    fn read_held(
+        &self,
+        core: &mut Core,
+        after: Position,
+        limit: SliceLimit,
+    ) -> Result<Vec<Row>, StoreError>;
+
     /// A look at a slice of all rows of the store, whose ever they are, in order.
     fn read_all(
         &self,

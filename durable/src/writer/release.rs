@@ -66,7 +66,7 @@ impl Writer {
         clocks: ClockReading,
         now: StoreTime,
     ) -> Result<bool, StoreError> {
-        if !self.core.holds || self.core.is_stopping || self.core.only_looks() {
+        if self.core.is_stopping || self.core.only_looks() {
             return Ok(true);
         }
         let began = self.core.shared.elapsed();
@@ -75,8 +75,8 @@ impl Writer {
             return Ok(true);
         };
         let limit = self.slice_of(usize::MAX);
-        let (after, until) = (scan.after, StoreTime::MAX);
-        let rows = (self.ownership).read_owned(&mut self.core, after, until, limit)?;
+        let after = scan.after;
+        let rows = (self.ownership).read_held(&mut self.core, after, limit)?;
         let bytes = rows.iter().map(Row::bytes).sum();
         let is_last = !limit.is_reached(rows.len(), bytes);
         scan.after = rows.last().map_or(after, Row::position);
@@ -203,7 +203,7 @@ impl Writer {
 
     /// How long the writer may wait before it has something to do with held rows.
     pub(super) fn next_held(&self, now: StoreTime) -> Option<Duration> {
-        let is_idle = !self.core.holds || self.core.is_stopping || self.core.only_looks();
+        let is_idle = self.core.is_stopping || self.core.only_looks();
         let next = || self.core.held.next(self.core.shared.elapsed(), now);
         (!is_idle).then(next).flatten()
     }

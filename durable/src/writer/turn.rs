@@ -99,6 +99,9 @@ impl Writer {
         watch: Option<StallWatch>,
     ) -> Result<Self, StoreError> {
         let started = service.now();
+        if let Some(store) = store.shared() {
+            store.handles(&shared.kinds.names());
+        }
         let mut owned: Vec<_> = store.acquire()?.into_iter().map(Owned::new).collect();
         owned.sort_unstable_by_key(|owned| owned.lease.partition);
         if let Some(rights) = &shared.rights {
@@ -123,8 +126,6 @@ impl Writer {
             shared,
             aside: Aside::default(),
             held: HeldRows::new(),
-            // (The other nodes of a fleet may not know of rows that are held.)
-            holds: ahead.is_none(),
             owned,
             claimed: StoreTime::MIN,
             has_rows: true,

@@ -9,6 +9,7 @@ mod databases;
 mod floor;
 mod golden;
 mod held;
+mod kinds;
 mod nodes;
 mod outbox_with;
 #[path = "../common/own_schema.rs"]

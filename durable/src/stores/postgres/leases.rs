@@ -18,6 +18,7 @@ use crate::store::row::Partition;
 use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio_postgres::Error;
 use uuid::Uuid;
@@ -45,6 +46,10 @@ const SLOW_COUNT: u32 = 2;
 /// After one of them the next one comes by then.
 const SLOW_AGAIN: Duration = Duration::from_secs(2);
 
+/// A node tells others of its kinds, if they are not more, nor longer.
+const KINDS_MAX: usize = 1_000;
+const KINDS_BYTES_MAX: usize = 64 << 10;
+
 /// The leases of this node, as the database has said.
 pub(crate) struct Leases {
     pub(super) node: Uuid,
@@ -60,6 +65,10 @@ pub(crate) struct Leases {
     pub(super) surplus: usize,
     /// Renewals so far.
     pub(super) renewals: u64,
+    /// The kinds that it hands out. `None`: they are too many to be told.
+    kinds: Option<Vec<String>>,
+    /// It hands out none: it only looks, and owns nothing.
+    looks: bool,
     /// The node is far from the database: others do its work, if there are any that are not.
     is_slow: bool,
     /// Renewals in a row that said otherwise.
@@ -105,11 +114,21 @@ impl Leases {
             owed: BTreeMap::new(),
             surplus: 0,
             renewals: 0,
+            kinds: None,
+            looks: false,
             is_slow: false,
             contrary: 0,
             watermark: Watermark::default(),
             closed: Closed::No,
         }
+    }
+
+    /// Which kinds this node hands out.
+    pub(super) fn handles(&mut self, kinds: &[Arc<str>]) {
+        let bytes: usize = kinds.iter().map(|kind| kind.len()).sum();
+        let is_told = kinds.len() <= KINDS_MAX && bytes <= KINDS_BYTES_MAX;
+        self.kinds = is_told.then(|| kinds.iter().map(|kind| kind.to_string()).collect());
+        self.looks = kinds.is_empty();
     }
 
     /// Renews them, and takes what is free, up to this node's share. Reads the database's clock.
@@ -156,6 +175,7 @@ impl Leases {
             .map(|(&partition, &epoch)| Lease { partition, epoch })
             .collect();
         let share = match (self.is_slow, others.fast) {
+            _ if self.looks => 0,
             (true, 0) => usize::from(PARTITIONS).div_ceil(others.count + 1),
             (true, _) => 0,
             (false, fast) => usize::from(PARTITIONS).div_ceil(fast + 1),
@@ -202,7 +222,8 @@ impl Leases {
         let renew = Renew {
             node: self.node,
             lasts: self.lasts.as_secs_f64(),
-            slow: self.is_slow,
+            // (Programs that do not know of nodes that look take them for slow ones.)
+            slow: self.is_slow || self.looks,
         };
         let renewed = session.run(async |live| live.ask(&renew).await)?;
         Ok(renewed.first().copied())
@@ -220,6 +241,8 @@ impl Leases {
             lasts: self.lasts.as_secs_f64(),
             number: self.number,
             program: PROGRAM,
+            kinds: self.kinds.as_deref(),
+            looks: self.looks,
         };
         session.run(async |live| {
             live.ask(&comes).await?;

@@ -75,6 +75,10 @@ impl SharedStore for Postgres {
         PARTITIONS
     }
 
+    fn handles(&mut self, kinds: &[Arc<str>]) {
+        self.leases.handles(kinds);
+    }
+
     fn claim_ahead(&self) -> Duration {
         Duration::from_millis(25)
     }

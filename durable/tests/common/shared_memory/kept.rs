@@ -16,6 +16,8 @@ pub struct Node {
     pub name: String,
     pub until: SystemTime,
     pub is_slow: bool,
+    /// It has no handlers, and owns nothing.
+    pub looks: bool,
     /// Rows of its partitions due by then may have been handed out. `None`: no row may.
     pub upto: Option<StoreTime>,
     pub wake: Option<Arc<dyn Fn() + Send + Sync>>,

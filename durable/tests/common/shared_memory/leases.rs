@@ -69,6 +69,7 @@ impl SharedMemory {
             name: self.name.clone(),
             until,
             is_slow: self.is_slow,
+            looks: self.looks,
             upto: kept.nodes.get(&self.node).and_then(|node| node.upto),
             wake: self.wake.clone(),
         };
@@ -76,7 +77,7 @@ impl SharedMemory {
         let others: Vec<bool> = kept
             .nodes
             .iter()
-            .filter(|(node, state)| **node != self.node && state.until > now)
+            .filter(|(node, state)| **node != self.node && state.until > now && !state.looks)
             .map(|(_, state)| state.is_slow)
             .collect();
         let fast = others.iter().filter(|&&is_slow| !is_slow).count();
@@ -105,6 +106,7 @@ impl SharedMemory {
             }
         }
         let share = match (self.is_slow, fast) {
+            _ if self.looks => 0,
             (true, 1..) => 0,
             (true, 0) => usize::from(kept.making.partitions).div_ceil(others.len() + 1),
             (false, fast) => usize::from(kept.making.partitions).div_ceil(fast + 1),

@@ -116,6 +116,7 @@ impl SharedPlace {
             own: BTreeMap::new(),
             surplus: 0,
             is_slow: false,
+            looks: false,
             turn: 0,
             wake: None,
         }

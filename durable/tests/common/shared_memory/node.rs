@@ -31,6 +31,7 @@ pub struct SharedMemory {
     pub(super) own: BTreeMap<Partition, u64>,
     pub(super) surplus: usize,
     pub(super) is_slow: bool,
+    pub(super) looks: bool,
     pub(super) turn: usize,
     pub(super) wake: Option<Arc<dyn Fn() + Send + Sync>>,
 }
@@ -211,6 +212,10 @@ impl Store for SharedMemory {
 impl SharedStore for SharedMemory {
     fn partitions(&self) -> Partition {
         self.kept().making.partitions
+    }
+
+    fn handles(&mut self, kinds: &[Arc<str>]) {
+        self.looks = kinds.is_empty();
     }
 
     fn claim_ahead(&self) -> Duration {

@@ -386,6 +386,17 @@ impl Simulation {
             self.stop(self.last());
             self.join();
         }
+        if is_fleet {
+            for node in 0..self.timers.len() {
+                let is_awake = self.shared.lock().awake().contains(&node);
+                if is_awake {
+                    self.stop(node);
+                }
+                self.bury(node);
+            }
+            self.join();
+            self.join();
+        }
         for _ in 0..200 {
             if !self.look() {
                 return;

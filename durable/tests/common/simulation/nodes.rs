@@ -127,11 +127,15 @@ impl Simulation {
         let mut world = self.shared.lock();
         let scene = world.scene;
         let mut kinds: BTreeSet<_> = KINDS.into();
+        if !world.has_trouble {
+            kinds.insert("unknown");
+        }
+        if scene.is_fleet() && !world.has_trouble {
+            world.ledger.setup.kinds.insert("unknown");
+        }
         let retry = self.retry.unwrap_or_else(|| {
             match rng.u8(..20) {
-                _ if !world.has_trouble => {
-                    kinds.insert("unknown");
-                }
+                _ if !world.has_trouble => {}
                 0 | 1 => {
                     kinds.remove("batch");
                 }

@@ -325,6 +325,10 @@ impl SharedStore for FaultyStore {
         self.sharing().partitions
     }
 
+    fn handles(&mut self, kinds: &[Arc<str>]) {
+        self.shared_inner().handles(kinds);
+    }
+
     fn claim_ahead(&self) -> Duration {
         self.sharing().claim_ahead
     }

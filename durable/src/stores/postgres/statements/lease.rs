@@ -32,12 +32,15 @@ pub(super) const ALL: &[&Sql] = &[
 statement! {
     /// A node comes: its rows, before it owns anything. It is refused (23514) if the schema was
     /// closed for programs of its number.
-    Join<'a> { node: Uuid, name: &'a str, lasts: f64, number: i64, program: &'a str }
+    Join<'a> {
+        node: Uuid, name: &'a str, lasts: f64, number: i64, program: &'a str,
+        kinds: Option<&'a [String]>, looks: bool,
+    }
     -> () = |_| ();
     "
-INSERT INTO {s}.node (node, name, until, slow, dead, version, program)
-    VALUES (:node, :name, now() + :lasts::float8 * interval '1 second', false, false, :number,
-        :program)
+INSERT INTO {s}.node (node, name, until, slow, dead, version, program, kinds, looks)
+    VALUES (:node, :name, now() + :lasts::float8 * interval '1 second', :looks, false, :number,
+        :program, :kinds, :looks)
 ON CONFLICT (node) DO NOTHING"
 }
 
@@ -61,8 +64,8 @@ UPDATE {s}.node SET until = now() + :lasts::float8 * interval '1 second', slow =
 }
 
 statement! {
-    /// How many other nodes are alive, and how many of them are not slow; when the first of them
-    /// ends that has leases.
+    /// How many other nodes are alive that do not only look, and how many of them are not slow;
+    /// when the first of them ends that has leases.
     Others { node: Uuid }
     -> OtherNodes = others_of;
     "
@@ -71,7 +74,7 @@ SELECT count(*), count(*) FILTER (WHERE NOT n.slow),
         WHERE o.node <> :node AND EXISTS (SELECT 1 FROM {s}.lease l WHERE l.owner = o.node)),
     (SELECT count(*) FROM {s}.lease l WHERE l.owner IS NULL
         OR NOT EXISTS (SELECT 1 FROM {s}.node o WHERE o.node = l.owner AND NOT o.dead))
-FROM {s}.node n WHERE n.node <> :node AND n.until > now() AND NOT n.dead"
+FROM {s}.node n WHERE n.node <> :node AND n.until > now() AND NOT n.dead AND NOT n.looks"
 }
 
 statement! {

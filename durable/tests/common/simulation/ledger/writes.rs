@@ -472,7 +472,6 @@ impl Ledger {
                     && timer.deaths + 1 >= stored.crashes
                     && *attempts == stored.attempts
             }
-            Cause::UnknownKind if self.scene.is_fleet() => !self.is_handled(&stored.kind),
             Cause::UnknownKind => {
                 let is_over = |held: Held| held.since.after(setup.bury_after) <= *since;
                 let has_waited = stored.held().is_some_and(is_over);
