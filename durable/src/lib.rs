@@ -101,7 +101,7 @@ pub use stores::redb::{CheckReport, Redb, RedbBuilder};
 #[doc(hidden)]
 pub mod contract {
     pub use crate::store::contract::{
-        Gate, Lease, LeaseNews, SharedStore, Snapshot, Store, StoreClock, StoreSize,
+        Gate, Lease, LeaseNews, NodeKinds, SharedStore, Snapshot, Store, StoreClock, StoreSize,
     };
     pub use crate::store::list::{Listed, RowFilter};
     pub use crate::store::row::{Held, HeldWhy, Position};

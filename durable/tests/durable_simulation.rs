@@ -154,6 +154,18 @@ fn each_broken_step_of_a_fleet_breaks_a_promise() {
     }
 }
 
+#[cfg(feature = "__faults")]
+#[test]
+fn each_broken_step_of_a_hold_in_a_fleet_breaks_a_promise() {
+    use wheelwork_durable::DurableFault;
+    for fault in [DurableFault::HoldForgotten, DurableFault::GiveAwayIgnored] {
+        let (name, seeds) = (format!("{fault:?}"), 0..BROKEN_SEEDS);
+        seeds::demand_noticed(&name, seeds, Some(fault), fleet(None));
+    }
+    let (broken, seeds) = (StoreBreak::WantsIgnored, 0..BROKEN_SEEDS);
+    seeds::demand_noticed(&format!("{broken:?}"), seeds, None, fleet(Some(broken)));
+}
+
 #[test]
 fn a_broken_store_breaks_a_promise() {
     for broken in STORE_BREAKS {

@@ -314,6 +314,19 @@ pub trait SharedStore {
     /// left as it is.
     fn give_back(&mut self, leases: &[Lease]) -> Result<(), StoreError>;
 
+    /// Gives partitions back as [`give_back`](Self::give_back) does, each for nodes that hand out
+    /// one of these kinds: such a node takes it even over its share, and others leave it alone for
+    /// a moment.
+    fn give_away(&mut self, leases: &[(Lease, Vec<Arc<str>>)]) -> Result<(), StoreError> {
+        let leases: Vec<_> = leases.iter().map(|(lease, _)| *lease).collect();
+        self.give_back(&leases)
+    }
+
+    /// The nodes that are alive and do not only look, and the kinds that each hands out.
+    fn node_kinds(&mut self) -> Result<Vec<NodeKinds>, StoreError> {
+        Ok(Vec::new())
+    }
+
     /// Commits the watermark of these partitions: it only rises. Returns leases that are known to
     /// be lost: nothing may be handed out under them. Others are told of by [`renew`](Self::renew).
     fn claim(&mut self, leases: &[Lease], upto: StoreTime) -> Result<Vec<Lease>, StoreError>;
@@ -359,6 +372,28 @@ pub trait SharedStore {
 
     /// Who owns what.
     fn fleet(&mut self) -> Result<Fleet, StoreError>;
+}
+
+/// What a node hands out.
+///
+/// # Example
+/// See [`SharedStore::node_kinds`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeKinds {
+    /// Its name.
+    pub name: String,
+    /// `None`: it does not tell. It may have any.
+    pub kinds: Option<Vec<Arc<str>>>,
+    /// Whether it is the one that was asked.
+    pub is_this: bool,
+}
+
+impl NodeKinds {
+    /// Whether it says that it hands out this kind.
+    pub fn has(&self, kind: &str) -> bool {
+        let kinds = self.kinds.iter().flatten();
+        kinds.into_iter().any(|own| &**own == kind)
+    }
 }
 
 /// The clock of a store, as a node knows it: two bounds for what it shows now.

@@ -105,6 +105,8 @@ pub enum DurableFault {
     HeldReleasedNow,
     /// A row that waits for a handler is buried, however short it has waited.
     BuriedEarly,
+    /// GiveAway: a partition stays with a node that lacks the kind of rows that wait there.
+    GiveAwayIgnored,
     /// HoldPlan: rows are not held, and a program without handlers hands out what it has none for.
     LooksBuries,
     /// TurnFail: what was loaded before the store has failed counts as loaded afterwards.

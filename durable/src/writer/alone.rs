@@ -5,7 +5,7 @@ use super::core::{Core, LOOK_EVERY, Owned};
 use super::ownership::Ownership;
 use super::plan::Plan;
 use super::window::ClockReading;
-use crate::store::contract::StoreError;
+use crate::store::contract::{NodeKinds, StoreError};
 use crate::store::fault::{DurableFault, is_broken};
 use crate::store::fleet::{Fleet, FleetNode, FleetPartition};
 use crate::store::list::{Listed, RowFilter};
@@ -64,7 +64,7 @@ impl Ownership for Alone {
         let until = now.after(bounds.ahead);
         let enough = now.after(bounds.ahead / 4 * 3);
         for number in 0..core.owned.len() {
-            let Owned { lease, loaded, .. } = core.owned[number];
+            let &Owned { lease, loaded, .. } = &core.owned[number];
             let room = core.window.room();
             if loaded.due >= enough || room == 0 || core.is_stopping {
                 continue;
@@ -131,13 +131,22 @@ impl Ownership for Alone {
         Ok(rows)
     }
 
+    fn node_kinds(&self, _: &mut Core) -> Result<Vec<NodeKinds>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    fn may_have(&mut self, _: &mut Core, _: &str) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
     fn read_held(
         &self,
         core: &mut Core,
         after: Position,
         limit: SliceLimit,
-    ) -> Result<Vec<Row>, StoreError> {
-        self.read_owned(core, after, StoreTime::MAX, limit)
+    ) -> Result<Listed, StoreError> {
+        let rows = self.read_owned(core, after, StoreTime::MAX, limit)?;
+        Ok(Listed::of(rows, limit, &RowFilter::ALL))
     }
 
     fn read_all(

@@ -21,7 +21,6 @@ use std::time::{Duration, Instant};
 pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// A partition that this process owns.
-#[derive(Clone, Copy)]
 pub(super) struct Owned {
     pub(super) lease: Lease,
     /// Up to here all rows are in the window.
@@ -30,6 +29,11 @@ pub(super) struct Owned {
     pub(super) claimed: StoreTime,
     /// It is given back as soon as nothing of it is being handled.
     pub(super) is_leaving: bool,
+    /// The same, for nodes that hand out one of these kinds; until when, by the node's clock.
+    pub(super) wants: Vec<Arc<str>>,
+    pub(super) goes_until: Duration,
+    /// Since when it is owned, or was last tried to be given away.
+    pub(super) since: Duration,
 }
 
 impl Owned {
@@ -39,7 +43,15 @@ impl Owned {
             loaded: Position::MIN,
             claimed: StoreTime::MIN,
             is_leaving: false,
+            wants: Vec::new(),
+            goes_until: Duration::ZERO,
+            since: Duration::ZERO,
         }
+    }
+
+    /// Whether nothing more of it is handed out, so that it can be given back.
+    pub(super) fn rests(&self) -> bool {
+        self.is_leaving || !self.wants.is_empty()
     }
 }
 

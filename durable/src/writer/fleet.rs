@@ -8,12 +8,13 @@ use super::core::{Core, LOOK_EVERY, Owned};
 use super::ownership::Ownership;
 use super::plan::Plan;
 use super::window::ClockReading;
-use crate::store::contract::{Lease, LeaseNews, SharedStore, Store, StoreError};
+use crate::store::contract::{Lease, LeaseNews, NodeKinds, SharedStore, Store, StoreError};
 use crate::store::fault::{DurableFault, is_broken};
 use crate::store::fleet;
 use crate::store::list::{Listed, RowFilter};
 use crate::store::row::{Partition, Position, Row, StoreTime};
 use crate::store::write::SliceLimit;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How often the store is asked for what other nodes have put in.
@@ -37,6 +38,19 @@ const LOW: Duration = Duration::from_secs(10);
 /// How long a partition rests that is to become idle, before another one does; and how long all of
 /// them rest where all are over the share.
 const REST: Duration = Duration::from_secs(1);
+
+/// A partition is owned for so long before it is given away for a kind, and between two tries. One
+/// in `AWAY_SHARE` of the node's partitions goes at a time.
+const AWAY_AFTER: Duration = Duration::from_secs(5);
+const AWAY_SHARE: usize = 8;
+
+/// How often other nodes are asked for their kinds while rows wait for a handler: at first, and as
+/// long as no node has it.
+const ASK_MIN: Duration = Duration::from_secs(1);
+const ASK_MAX: Duration = Duration::from_secs(60);
+
+/// What other nodes have told counts for so long when rows are to be buried.
+const TOLD_MAX: Duration = Duration::from_secs(10);
 
 /// The last millisecond before a time.
 fn before(time: StoreTime) -> StoreTime {
@@ -75,6 +89,12 @@ pub(super) struct Fleet {
     rest_all_at: Duration,
     /// The loads since the last claim have found rows.
     found: bool,
+    /// The kinds of all nodes, as they were told.
+    nodes: Vec<NodeKinds>,
+    /// When that was, when they are asked again, and after how long once more.
+    told: Option<Duration>,
+    ask_at: Duration,
+    ask_wait: Duration,
 }
 
 impl Fleet {
@@ -94,6 +114,10 @@ impl Fleet {
             rest_at: Duration::ZERO,
             rest_all_at: Duration::ZERO,
             found: false,
+            nodes: Vec::new(),
+            told: None,
+            ask_at: Duration::ZERO,
+            ask_wait: ASK_MIN,
         }
     }
 
@@ -105,7 +129,9 @@ impl Fleet {
             let at = core
                 .owned
                 .partition_point(|owned| owned.lease.partition < lease.partition);
-            core.owned.insert(at, Owned::new(lease));
+            let since = core.shared.elapsed();
+            let owned = Owned::new(lease);
+            core.owned.insert(at, Owned { since, ..owned });
             set_right(core, lease.partition, lease.epoch);
         }
         if let Some(rights) = &core.shared.rights {
@@ -165,6 +191,63 @@ impl Fleet {
         core.window.empty_partitions(&partitions);
     }
 
+    /// The kinds of all nodes.
+    fn ask(&mut self, core: &mut Core) -> Result<(), StoreError> {
+        self.nodes = shared(&mut *core.store)?.node_kinds()?;
+        self.told = Some(core.shared.elapsed());
+        Ok(())
+    }
+
+    /// GiveAway: a partition with rows that wait for a handler goes to a node that has it. Some go
+    /// at a time. As with LeaseRest, nothing more of them is loaded for a second.
+    fn give_away(&mut self, core: &mut Core) -> Result<(), StoreError> {
+        let elapsed = core.shared.elapsed();
+        let is_over = |owned: &Owned| !owned.wants.is_empty() && owned.goes_until <= elapsed;
+        for owned in core.owned.iter_mut().filter(|owned| is_over(owned)) {
+            owned.wants.clear();
+            owned.since = elapsed;
+            self.next_due = Some(StoreTime::MIN);
+        }
+        if core.held.take_news() {
+            self.ask_wait = ASK_MIN;
+            self.ask_at = self.ask_at.min(elapsed + ASK_MIN);
+        }
+        let is_idle = core.held.of.is_empty() || core.is_stopping || elapsed < self.ask_at;
+        if is_idle || is_broken(DurableFault::GiveAwayIgnored) {
+            return Ok(());
+        }
+        self.ask(core)?;
+        let most = (core.owned.len() / AWAY_SHARE).max(1);
+        let (mut partitions, mut waits) = (Vec::new(), false);
+        let Core { owned, held, .. } = &mut *core;
+        for owned in owned.iter_mut().filter(|owned| !owned.rests()) {
+            let Some(kinds) = held.of.get(&owned.lease.partition) else {
+                continue;
+            };
+            let others = || self.nodes.iter().filter(|node| !node.is_this);
+            let is_wanted = |kind: &&Arc<str>| others().any(|node| node.has(kind));
+            let wants: Vec<_> = kinds.iter().filter(is_wanted).cloned().collect();
+            if wants.is_empty() {
+                continue;
+            }
+            if elapsed < owned.since + AWAY_AFTER || partitions.len() >= most {
+                waits = true;
+                continue;
+            }
+            (owned.wants, owned.goes_until) = (wants, elapsed + REST);
+            owned.loaded = Position::MIN;
+            partitions.push(owned.lease.partition);
+        }
+        let is_soon = waits || !partitions.is_empty();
+        self.ask_wait = match is_soon {
+            true => ASK_MIN,
+            false => (self.ask_wait * 2).min(ASK_MAX),
+        };
+        self.ask_at = elapsed + self.ask_wait;
+        core.window.empty_partitions(&partitions);
+        Ok(())
+    }
+
     /// Up to where the rows of a partition are loaded.
     fn until(&self, owned: &Owned) -> StoreTime {
         if is_broken(DurableFault::LoadBeyondClaim) {
@@ -178,7 +261,7 @@ impl Fleet {
     /// and until when they are loaded. `None`: no partition is behind.
     fn behind(&self, owned: &[Owned]) -> Option<(Position, StoreTime, Vec<Partition>)> {
         let behind = |owned: &&Owned| {
-            let is_claimed = owned.claimed > StoreTime::MIN && !owned.is_leaving;
+            let is_claimed = owned.claimed > StoreTime::MIN && !owned.rests();
             is_claimed && owned.loaded < Position::end_of(self.until(owned))
         };
         let from = owned
@@ -220,7 +303,7 @@ impl Fleet {
             self.scanned(core, begun, is_all);
             return Ok(true);
         }
-        let claimed = core.owned.iter().filter(|owned| !owned.is_leaving);
+        let claimed = core.owned.iter().filter(|owned| !owned.rests());
         let claimed = claimed.map(|owned| owned.claimed).min().unwrap_or_default();
         let low = match core.window.oldest() {
             _ if is_all => StoreTime::MIN,
@@ -283,6 +366,7 @@ impl Ownership for Fleet {
             };
             self.take_news(core, &news, counted);
         }
+        self.give_away(core)?;
         self.give_back_idle(core)?;
         self.rest(core);
         Ok(())
@@ -306,7 +390,7 @@ impl Ownership for Fleet {
             // (They may be this node's again.)
             self.look_soon();
         }
-        for owned in core.owned.iter_mut().filter(|owned| !owned.is_leaving) {
+        for owned in core.owned.iter_mut().filter(|owned| !owned.rests()) {
             owned.claimed = owned.claimed.max(upto);
         }
         core.claimed = core.claimed.max(upto);
@@ -377,6 +461,22 @@ impl Ownership for Fleet {
             let is_busy = core.window.has_of(partition) || core.aside.has_answer_of(partition);
             !is_busy || is_broken(DurableFault::LeaseGivenEarly)
         };
+        let goes = |owned: &&Owned| !owned.wants.is_empty() && is_idle(owned);
+        let away: Vec<_> = (core.owned.iter().filter(goes))
+            .map(|owned| (owned.lease, owned.wants.clone()))
+            .collect();
+        if !away.is_empty() {
+            self.surplus = self.surplus.saturating_sub(away.len());
+            let partitions: Vec<_> = away.iter().map(|(lease, _)| lease.partition).collect();
+            core.take_back_notes()?;
+            lose(core, &partitions);
+            shared(&mut *core.store)?.give_away(&away)?;
+        }
+        let is_idle = |owned: &&Owned| {
+            let partition = owned.lease.partition;
+            let is_busy = core.window.has_of(partition) || core.aside.has_answer_of(partition);
+            !is_busy || is_broken(DurableFault::LeaseGivenEarly)
+        };
         let free: Vec<Lease> = (core.owned.iter().rev())
             .filter(is_idle)
             .map(|owned| owned.lease)
@@ -399,7 +499,7 @@ impl Ownership for Fleet {
         let mut wait = self.renew_at.saturating_sub(elapsed).min(LOOK_EVERY);
         if !core.is_stopping {
             wait = wait.min(self.scan_at.saturating_sub(elapsed));
-            let has_leases = core.owned.iter().any(|owned| !owned.is_leaving);
+            let has_leases = core.owned.iter().any(|owned| !owned.rests());
             if let Some(due) = self.next_due.filter(|_| has_leases) {
                 wait = wait.min(earlier(due, self.ahead).since(now));
             }
@@ -452,13 +552,27 @@ impl Ownership for Fleet {
         core: &mut Core,
         after: Position,
         limit: SliceLimit,
-    ) -> Result<Vec<Row>, StoreError> {
+    ) -> Result<Listed, StoreError> {
         let owned = core.owned.iter().map(|owned| owned.lease.partition);
         let owned: Vec<_> = owned.collect();
         if owned.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Listed::default());
         }
-        shared(&mut *core.store)?.look_many(&owned, after, StoreTime::MAX, limit)
+        let (store, until) = (shared(&mut *core.store)?, StoreTime::MAX);
+        store.list_many(&owned, after, until, &RowFilter::ALL, limit)
+    }
+
+    fn node_kinds(&self, core: &mut Core) -> Result<Vec<NodeKinds>, StoreError> {
+        shared(&mut *core.store)?.node_kinds()
+    }
+
+    fn may_have(&mut self, core: &mut Core, kind: &str) -> Result<bool, StoreError> {
+        let elapsed = core.shared.elapsed();
+        if self.told.is_none_or(|told| told + TOLD_MAX <= elapsed) {
+            self.ask(core)?;
+        }
+        let mut others = self.nodes.iter().filter(|node| !node.is_this);
+        Ok(others.any(|node| node.kinds.is_none() || node.has(kind)))
     }
 
     fn read_all(
@@ -512,14 +626,14 @@ fn has_rights(core: &Core) -> bool {
 
 /// The leases under which rows are handed out.
 fn handing(core: &Core) -> Vec<Lease> {
-    let stays = core.owned.iter().filter(|owned| !owned.is_leaving);
+    let stays = core.owned.iter().filter(|owned| !owned.rests());
     stays.map(|owned| owned.lease).collect()
 }
 
 /// Whether rows up to the watermarks are not loaded, and the window has room.
 fn is_behind(core: &Core) -> bool {
     let is_behind = |owned: &Owned| {
-        !owned.is_leaving
+        !owned.rests()
             && owned.claimed > StoreTime::MIN
             && owned.loaded < Position::end_of(owned.claimed)
     };

@@ -14,7 +14,7 @@
 use crate::store::fault::{DurableFault, is_broken};
 use crate::store::row::{HeldWhy, Partition, Position, StoreTime};
 use crate::store::write::{Settled, Write};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -93,8 +93,22 @@ pub(super) struct HeldScan {
     pub(super) oldest: Option<StoreTime>,
     /// A change of a row was held up.
     pub(super) is_held_up: bool,
+    /// Which kinds wait in which partition.
+    pub(super) of: KindsOf,
     /// How long its slices have taken.
     pub(super) took: Duration,
+}
+
+/// Kinds that wait for a handler, by partition.
+pub(super) type KindsOf = BTreeMap<Partition, BTreeSet<Arc<str>>>;
+
+/// The most kinds of a partition for which other nodes are asked.
+const KINDS_OF_MAX: usize = 64;
+
+/// Notes that rows of a kind wait in a partition. Returns whether that is new.
+pub(super) fn note_kind(of: &mut KindsOf, partition: Partition, kind: &Arc<str>) -> bool {
+    let kinds = of.entry(partition).or_default();
+    kinds.len() < KINDS_OF_MAX && kinds.insert(kind.clone())
 }
 
 /// What the writer knows of rows that are held.
@@ -107,6 +121,10 @@ pub(super) struct HeldRows {
     waiting: WaitingKinds,
     /// When the hook was told of a kind.
     told: BTreeMap<Arc<str>, Duration>,
+    /// Which kinds wait in which partition.
+    pub(super) of: KindsOf,
+    /// Kinds wait where none had waited before.
+    has_news: bool,
     pub(super) scan: Option<HeldScan>,
     /// When the next scan begins, by the node's clock. `None`: nothing is held, as far as it is
     /// known.
@@ -128,6 +146,8 @@ impl HeldRows {
                 rows: 0,
             },
             told: BTreeMap::new(),
+            of: KindsOf::new(),
+            has_news: false,
             scan: None,
             scan_at: Some(Duration::ZERO),
             oldest: None,
@@ -183,6 +203,12 @@ impl HeldRows {
     pub(super) fn lose(&mut self, lost: &[Partition]) {
         let stays = |position: &Position| !lost.contains(&position.id.partition());
         self.to_hold.retain(|position, _| stays(position));
+        self.of.retain(|partition, _| !lost.contains(partition));
+    }
+
+    /// Whether kinds wait where none had waited before, since this was asked last.
+    pub(super) fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.has_news)
     }
 
     /// Forgets those that are to be held: they are loaded anew.
@@ -194,12 +220,16 @@ impl HeldRows {
     /// The store has held a row. Returns whether the hook is to be told, and of how many.
     pub(super) fn held(
         &mut self,
-        kind: &Arc<str>,
+        (partition, kind): (Partition, &Arc<str>),
         since: StoreTime,
         bury_after: Duration,
         now: Duration,
     ) -> Option<u64> {
         self.waiting.add(kind, since);
+        self.has_news |= note_kind(&mut self.of, partition, kind);
+        if let Some(scan) = &mut self.scan {
+            note_kind(&mut scan.of, partition, kind);
+        }
         self.oldest = Some(self.oldest.map_or(since, |oldest| oldest.min(since)));
         let over = since.after(bury_after);
         self.bury_at = Some(self.bury_at.map_or(over, |at| at.min(over)));
@@ -231,6 +261,7 @@ impl HeldRows {
                 after: Position::BEFORE_HELD,
                 found: WaitingKinds::default(),
                 oldest: None,
+                of: KindsOf::new(),
                 is_held_up: false,
                 took: Duration::ZERO,
             });
@@ -246,6 +277,8 @@ impl HeldRows {
         time: StoreTime,
     ) -> Vec<(Arc<str>, u64)> {
         self.waiting = scan.found;
+        self.has_news |= scan.of.keys().any(|part| !self.of.contains_key(part));
+        self.of = scan.of;
         let oldest = self.oldest.into_iter().chain(scan.oldest).min();
         // (Those that are over, and were not buried, are looked at again, but not at once.)
         let soon = time.after(COUNT_EVERY);

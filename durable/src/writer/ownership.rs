@@ -4,7 +4,7 @@
 use super::core::Core;
 use super::plan::Plan;
 use super::window::ClockReading;
-use crate::store::contract::StoreError;
+use crate::store::contract::{NodeKinds, StoreError};
 use crate::store::fleet::Fleet;
 use crate::store::list::{Listed, RowFilter};
 use crate::store::row::{Position, Row, StoreTime};
@@ -66,6 +66,12 @@ pub(super) trait Ownership: Send {
         limit: SliceLimit,
     ) -> Result<Vec<Row>, StoreError>;
 
+    /// The nodes that hand something out, where there are several.
+    fn node_kinds(&self, core: &mut Core) -> Result<Vec<NodeKinds>, StoreError>;
+
+    /// Whether another node may hand out this kind.
+    fn may_have(&mut self, core: &mut Core, kind: &str) -> Result<bool, StoreError>;
+
     /// A slice of the rows that are held in the partitions that are owned, in order. Each may have
     /// changed until it is written.
     fn read_held(
@@ -73,7 +79,7 @@ pub(super) trait Ownership: Send {
         core: &mut Core,
         after: Position,
         limit: SliceLimit,
-    ) -> Result<Vec<Row>, StoreError>;
+    ) -> Result<Listed, StoreError>;
 
     /// A look at a slice of all rows of the store, whose ever they are, in order.
     fn read_all(

@@ -1,7 +1,7 @@
 //! Release: what the writer does with rows that are held, or are to be. `hold.rs` has what it knows
 //! of them. The README has the steps: HoldCommit and HeldRelease.
 
-use super::hold::{HeldScan, ToHold};
+use super::hold::{HeldScan, ToHold, note_kind};
 use super::plan::{Changes, Plan};
 use super::turn::Writer;
 use super::window::ClockReading;
@@ -47,7 +47,8 @@ impl Writer {
                     && why == HeldWhy::Unhandled
                 {
                     let bury_after = self.core.shared.hooks.unhandled.bury_after;
-                    let told = self.core.held.held(&row.kind, since, bury_after, now);
+                    let place = (row.of.id.partition(), &row.kind);
+                    let told = self.core.held.held(place, since, bury_after, now);
                     if let Some(rows) = told {
                         self.tell_of_unhandled(row.kind, rows);
                     }
@@ -76,14 +77,12 @@ impl Writer {
         };
         let limit = self.slice_of(usize::MAX);
         let after = scan.after;
-        let rows = (self.ownership).read_held(&mut self.core, after, limit)?;
-        let bytes = rows.iter().map(Row::bytes).sum();
-        let is_last = !limit.is_reached(rows.len(), bytes);
-        scan.after = rows.last().map_or(after, Row::position);
-        self.follow_scan(rows, &mut scan, clocks, now)?;
+        let found = (self.ownership).read_held(&mut self.core, after, limit)?;
+        scan.after = found.next.unwrap_or(after);
+        self.follow_scan(found.rows, &mut scan, clocks, now)?;
         let ended = self.core.shared.elapsed();
         scan.took += ended.saturating_sub(began);
-        if !is_last {
+        if found.next.is_some() {
             self.core.held.scan = Some(scan);
             return Ok(false);
         }
@@ -110,8 +109,9 @@ impl Writer {
         for row in rows {
             // (Others are due after the year 6429.)
             let Some(held) = row.held() else { continue };
-            let Some((write, plan)) = self.plan_held(&row, held, now) else {
+            let Some((write, plan)) = self.plan_held(&row, held, now)? else {
                 if held.why == HeldWhy::Unhandled {
+                    note_kind(&mut scan.of, row.id.partition(), &row.kind);
                     scan.found.add(&row.kind, held.since);
                     scan.oldest = scan.oldest.into_iter().chain([held.since]).min();
                 }
@@ -149,7 +149,12 @@ impl Writer {
     }
 
     /// What becomes of a row that is held. `None`: it waits on.
-    fn plan_held(&mut self, row: &Row, held: Held, now: StoreTime) -> Option<(Write, Becomes)> {
+    fn plan_held(
+        &mut self,
+        row: &Row,
+        held: Held,
+        now: StoreTime,
+    ) -> Result<Option<(Write, Becomes)>, StoreError> {
         let of = Settled {
             id: row.id,
             due: row.due,
@@ -166,15 +171,19 @@ impl Writer {
                 attempts: row.attempts,
                 crashes: row.crashes,
             };
-            return Some((release, Becomes::Released));
+            return Ok(Some((release, Becomes::Released)));
         };
         if why != held.why {
             let since = now;
-            return Some((Write::Hold { of, why, since }, Becomes::HeldAgain));
+            return Ok(Some((Write::Hold { of, why, since }, Becomes::HeldAgain)));
         }
         let bury_after = self.core.shared.hooks.unhandled.bury_after;
         let is_over = held.since.after(bury_after) <= now || is_broken(DurableFault::BuriedEarly);
-        (why == HeldWhy::Unhandled && is_over).then(|| self.plan_held_burial(row, of, now))
+        // (Its partition is about to go to a node that has the kind.)
+        let is_buried = why == HeldWhy::Unhandled
+            && is_over
+            && !self.ownership.may_have(&mut self.core, &row.kind)?;
+        Ok(is_buried.then(|| self.plan_held_burial(row, of, now)))
     }
 
     /// A row has waited for its handler for too long. A recurring one waits for its next run.
@@ -249,12 +258,24 @@ impl Writer {
             self.large.push_look(Look::Unhandled(counting));
             return Ok(());
         }
+        let nodes = match counting.kinds.is_empty() {
+            true => Ok(Vec::new()),
+            false => self.ownership.node_kinds(&mut self.core),
+        };
+        let nodes = match nodes {
+            Ok(nodes) => nodes,
+            Err(error) => return self.answer(counting.teller, Err(error)),
+        };
+        let named = |kind: &str| {
+            let having = nodes.iter().filter(|node| node.has(kind));
+            having.map(|node| node.name.clone()).collect()
+        };
         let kinds = counting.kinds.into_iter();
         let kinds = kinds.map(|(kind, (rows, since))| UnhandledKind {
+            nodes: named(&kind),
             kind,
             rows,
             since: since.system_time(),
-            nodes: Vec::new(),
         });
         let kinds = kinds.collect();
         self.answer(counting.teller, Ok(kinds))

@@ -13,6 +13,7 @@ use super::statements::lease::{
     Expire, ForgetNodes, ForgetSeqs, ForgetWatermarks, Free, Join, JoinWatermark, OtherNodes,
     Others, Own, Renew, Take,
 };
+use super::statements::rows::partition;
 use crate::store::contract::{Lease, LeaseNews, StoreError};
 use crate::store::row::Partition;
 use std::collections::BTreeMap;
@@ -46,6 +47,13 @@ const SLOW_COUNT: u32 = 2;
 /// After one of them the next one comes by then.
 const SLOW_AGAIN: Duration = Duration::from_secs(2);
 
+/// A partition that was taken for a kind does not count to the share for so long: it does not go
+/// back and forth. In seconds.
+const KEPT: f64 = 60.0;
+
+/// One that was given away for kinds that this node lacks is left alone for so long.
+const LEFT: f64 = 2.0;
+
 /// A node tells others of its kinds, if they are not more, nor longer.
 const KINDS_MAX: usize = 1_000;
 const KINDS_BYTES_MAX: usize = 64 << 10;
@@ -61,6 +69,10 @@ pub(crate) struct Leases {
     pub(super) own: BTreeMap<Partition, u64>,
     /// Rows due by then are suspect, if they were not written in the partition's epoch.
     pub(super) owed: BTreeMap<Partition, i64>,
+    /// Those that were taken for a kind, over this node's share, and until when they do not count.
+    kept: BTreeMap<Partition, f64>,
+    /// Those that are left to nodes with other kinds, and since when.
+    left: BTreeMap<Partition, f64>,
     /// How many are over this node's share.
     pub(super) surplus: usize,
     /// Renewals so far.
@@ -112,6 +124,8 @@ impl Leases {
             lasts,
             own: BTreeMap::new(),
             owed: BTreeMap::new(),
+            kept: BTreeMap::new(),
+            left: BTreeMap::new(),
             surplus: 0,
             renewals: 0,
             kinds: None,
@@ -182,9 +196,16 @@ impl Leases {
         };
         let is_first_over = others.first_end.is_some_and(|end| end <= 0.0);
         let is_free = is_first_over || others.has_free;
-        if self.own.len() < share && is_free {
-            let wanted = share - self.own.len();
-            let taken = session.run(async |live| take(live, node, wanted).await)?;
+        if is_free && (self.own.len() < share || others.has_wants) {
+            let free = session.run(async |live| free(live).await)?;
+            let parts = self.choose(&free, share, answered);
+            let taken = match parts.is_empty() {
+                true => Vec::new(),
+                false => {
+                    let take = Take { node, part: &parts };
+                    session.run(async |live| live.ask(&take).await)?
+                }
+            };
             for (lease, raise_upto) in taken {
                 self.own.insert(lease.partition, lease.epoch);
                 self.owed.insert(lease.partition, raise_upto);
@@ -194,7 +215,8 @@ impl Leases {
         for lease in &news.taken {
             self.watermark.free.remove(&lease.partition);
         }
-        self.surplus = self.own.len().saturating_sub(share);
+        (self.kept).retain(|number, until| self.own.contains_key(number) && *until > answered);
+        self.surplus = self.own.len().saturating_sub(share + self.kept.len());
         news.surplus = self.surplus;
         if let Some(end) = others.first_end.filter(|&end| end > 0.0) {
             // A lease that is not renewed in time is taken soon after its end.
@@ -215,6 +237,39 @@ impl Leases {
             })?;
         }
         Ok(news)
+    }
+
+    /// Which of these partitions are taken: those that were given away for a kind of this node's,
+    /// and others up to its share. One for other kinds is left alone for a moment.
+    fn choose(&mut self, free: &[(i16, Option<Vec<String>>)], share: usize, now: f64) -> Vec<i16> {
+        let has = |kind: &String| (self.kinds.iter().flatten()).any(|own| own == kind);
+        let (mut parts, mut others, mut left) = (Vec::new(), Vec::new(), BTreeMap::new());
+        for (part, wants) in free {
+            let number = partition(*part);
+            match wants {
+                Some(wants) if wants.iter().any(has) && !self.looks => {
+                    if parts.len() < share.max(1) {
+                        parts.push(*part);
+                        self.kept.insert(number, now + KEPT);
+                    }
+                }
+                Some(_) => {
+                    let since = self.left.get(&number).copied().unwrap_or(now);
+                    left.insert(number, since);
+                    if now - since >= LEFT {
+                        others.push(*part);
+                    }
+                }
+                None => others.push(*part),
+            }
+        }
+        self.left = left;
+        // Nodes that take at one time begin at different places.
+        let begin = self.node.as_u128() as usize % others.len().max(1);
+        let wanted = share.saturating_sub(self.own.len());
+        let others = (others.iter().cycle().skip(begin)).take(wanted.min(others.len()));
+        parts.extend(others);
+        parts
     }
 
     /// LeaseRenew. Returns the database's time; `None`: there is no such node alive.
@@ -286,18 +341,8 @@ async fn look(live: &Live, node: Uuid) -> Result<(OtherNodes, Vec<(Lease, i64)>)
     Ok((others.into_iter().next().unwrap_or_default(), own))
 }
 
-/// Takes free partitions, up to this number. Returns also up to when rows are suspect.
-async fn take(live: &Live, node: Uuid, wanted: usize) -> Result<Vec<(Lease, i64)>, Error> {
+/// The partitions that are free, and the kinds for which they were given away.
+async fn free(live: &Live) -> Result<Vec<(i16, Option<Vec<String>>)>, Error> {
     live.ask(&Expire {}).await?;
-    let free = live.ask(&Free {}).await?;
-    // Nodes that take at one time begin at different places.
-    let begin = node.as_u128() as usize % free.len().max(1);
-    let parts: Vec<i16> = (free.iter().cycle().skip(begin))
-        .take(wanted.min(free.len()))
-        .copied()
-        .collect();
-    if parts.is_empty() {
-        return Ok(Vec::new());
-    }
-    live.ask(&Take { node, part: &parts }).await
+    live.ask(&Free {}).await
 }

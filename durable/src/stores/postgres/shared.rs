@@ -4,12 +4,12 @@ use super::leases::PARTITIONS;
 use super::listen;
 use super::session::Live;
 use super::statements::lease::{
-    Claim, GiveBack, NextWatermark, Nodes, OldWatermark, Partitions, Probe,
+    Claim, GiveBack, Kinds, NextWatermark, Nodes, OldWatermark, Partitions, Probe, Want,
 };
 use super::statements::load::{Load, LoadUnlocked, NextDue};
 use super::statements::rows::{epoch, millis, part, uuid};
 use super::store::Postgres;
-use crate::store::contract::{Lease, LeaseNews, SharedStore, StoreClock, StoreError};
+use crate::store::contract::{Lease, LeaseNews, NodeKinds, SharedStore, StoreClock, StoreError};
 use crate::store::fleet::{Fleet, FleetNode, FleetPartition};
 use crate::store::list::{Listed, RowFilter};
 use crate::store::row::{Partition, Position, Row, StoreTime};
@@ -92,6 +92,39 @@ impl SharedStore for Postgres {
             store.give_back_now(leases)?;
             store.tell();
             Ok(())
+        })
+    }
+
+    fn give_away(&mut self, leases: &[(Lease, Vec<Arc<str>>)]) -> Result<(), StoreError> {
+        self.with(|store| {
+            let node = store.leases.node;
+            for (lease, kinds) in leases {
+                let wants: Vec<_> = kinds.iter().map(|kind| kind.to_string()).collect();
+                let want = Want {
+                    node,
+                    part: part(lease.partition),
+                    epoch: epoch(lease.epoch),
+                    wants: &wants,
+                };
+                store.session.run(async |live| live.ask(&want).await)?;
+            }
+            let leases: Vec<_> = leases.iter().map(|(lease, _)| *lease).collect();
+            store.give_back_now(&leases)?;
+            store.tell();
+            Ok(())
+        })
+    }
+
+    fn node_kinds(&mut self) -> Result<Vec<NodeKinds>, StoreError> {
+        self.with(|store| {
+            let this = store.leases.node;
+            let nodes = store.session.run(async |live| live.ask(&Kinds {}).await)?;
+            let nodes = nodes.into_iter().map(|(node, name, kinds)| NodeKinds {
+                name,
+                kinds: kinds.map(|kinds| kinds.into_iter().map(Arc::from).collect()),
+                is_this: node == this,
+            });
+            Ok(nodes.collect())
         })
     }
 

@@ -18,6 +18,7 @@ pub struct Node {
     pub is_slow: bool,
     /// It has no handlers, and owns nothing.
     pub looks: bool,
+    pub kinds: Vec<Arc<str>>,
     /// Rows of its partitions due by then may have been handed out. `None`: no row may.
     pub upto: Option<StoreTime>,
     pub wake: Option<Arc<dyn Fn() + Send + Sync>>,
@@ -70,6 +71,7 @@ impl Kept {
             claimed: None,
             raise_upto: None,
             is_clean: true,
+            wants: Vec::new(),
         };
         Self {
             making,

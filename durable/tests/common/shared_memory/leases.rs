@@ -4,9 +4,16 @@ use super::kept::{Kept, Node};
 use super::node::SharedMemory;
 use super::{StoreBreak, lock};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use wheelwork_durable::contract::{Lease, LeaseNews, Position};
 use wheelwork_durable::{Partition, StoreTime};
+
+/// A partition that was taken for a kind does not count to the share for so long.
+const KEPT: Duration = Duration::from_secs(60);
+
+/// One for kinds that this node lacks is left alone for so long.
+const LEFT: Duration = Duration::from_secs(2);
 
 /// Between two looks for free leases at least.
 const LOOK_MIN: Duration = Duration::from_millis(200);
@@ -14,7 +21,7 @@ const LOOK_MIN: Duration = Duration::from_millis(200);
 /// From the end of another node's lease to the next look at that lease.
 const AFTER_END: Duration = Duration::from_millis(20);
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct LeaseRow {
     pub owner: Option<u64>,
     pub epoch: u64,
@@ -25,12 +32,14 @@ pub struct LeaseRow {
     pub raise_upto: Option<StoreTime>,
     /// The last owner has given it back: what it has handed out is settled.
     pub is_clean: bool,
+    /// The last owner has given it away, for nodes that have one of these kinds.
+    pub wants: Vec<Arc<str>>,
 }
 
 impl Kept {
     /// The lease was another's, or nobody's: rows that were perhaps handed out are suspect.
     fn take(&mut self, partition: Partition, node: u64, until: SystemTime) -> Lease {
-        let lease = self.leases[usize::from(partition)];
+        let lease = self.leases[usize::from(partition)].clone();
         let claimed = self.claimed(partition);
         let is_lost = self.is(StoreBreak::WatermarkLost);
         let handed_out = claimed.filter(|_| !lease.is_clean);
@@ -42,6 +51,7 @@ impl Kept {
             claimed: claimed.filter(|_| !is_lost),
             raise_upto,
             is_clean: false,
+            wants: Vec::new(),
         };
         let epoch = lease.epoch + 1;
         Lease { partition, epoch }
@@ -70,6 +80,7 @@ impl SharedMemory {
             until,
             is_slow: self.is_slow,
             looks: self.looks,
+            kinds: self.kinds.clone(),
             upto: kept.nodes.get(&self.node).and_then(|node| node.upto),
             wake: self.wake.clone(),
         };
@@ -117,18 +128,18 @@ impl SharedMemory {
                 lease.owner.is_none() || lease.until <= now
             })
             .collect();
-        let wanted = share.saturating_sub(self.own.len()).min(free.len());
-        let begin = self.node as usize % free.len().max(1);
-        for &partition in free.iter().cycle().skip(begin).take(wanted) {
+        let wanted = share.saturating_sub(self.own.len());
+        for partition in self.choose(&kept, free, share, wanted, now) {
             let lease = kept.take(partition, self.node, until);
             self.own.insert(lease.partition, lease.epoch);
             news.taken.push(lease);
         }
-        self.surplus = self.own.len().saturating_sub(share);
+        (self.extra).retain(|number, until| self.own.contains_key(number) && *until > now);
+        self.surplus = self.own.len().saturating_sub(share + self.extra.len());
         news.surplus = self.surplus;
         if let Some(wait) = first_end.and_then(|end| end.duration_since(now).ok()) {
             news.again = news.again.min((wait + AFTER_END).max(LOOK_MIN));
-        } else if self.own.len() < share && first_end.is_some() {
+        } else if (self.own.len() < share || !self.left.is_empty()) && first_end.is_some() {
             news.again = news.again.min(LOOK_MIN);
         }
         drop(kept);
@@ -136,6 +147,58 @@ impl SharedMemory {
             self.tell();
         }
         news
+    }
+
+    /// Which of these free partitions are taken: those that were given away for a kind of this
+    /// node's, and others up to its share. One for other kinds is left alone for a moment.
+    fn choose(
+        &mut self,
+        kept: &Kept,
+        free: Vec<Partition>,
+        share: usize,
+        wanted: usize,
+        now: SystemTime,
+    ) -> Vec<Partition> {
+        let (mut parts, mut others, mut left) = (Vec::new(), Vec::new(), BTreeMap::new());
+        for partition in free {
+            let wants = &kept.lease(partition).wants;
+            let has = wants.iter().any(|kind| self.kinds.contains(kind));
+            if wants.is_empty() || kept.is(StoreBreak::WantsIgnored) {
+                others.push(partition);
+            } else if has && parts.len() < share.max(1) {
+                parts.push(partition);
+                self.extra.insert(partition, now + KEPT);
+            } else if !has {
+                let since = self.left.get(&partition).copied().unwrap_or(now);
+                left.insert(partition, since);
+                if now >= since + LEFT {
+                    others.push(partition);
+                }
+            }
+        }
+        self.left = left;
+        let begin = self.node as usize % others.len().max(1);
+        let others = others
+            .iter()
+            .cycle()
+            .skip(begin)
+            .take(wanted.min(others.len()));
+        parts.extend(others);
+        parts
+    }
+
+    /// The same, each for nodes with one of these kinds.
+    pub fn give_away_now(&mut self, leases: &[(Lease, Vec<Arc<str>>)]) {
+        let mut kept = lock(&self.kept);
+        for (lease, kinds) in leases {
+            let row = &mut kept.leases[usize::from(lease.partition)];
+            if row.epoch == lease.epoch && row.owner == Some(self.node) {
+                row.wants.clone_from(kinds);
+            }
+        }
+        drop(kept);
+        let leases: Vec<_> = leases.iter().map(|(lease, _)| *lease).collect();
+        self.give_back_now(&leases);
     }
 
     pub fn give_back_now(&mut self, leases: &[Lease]) {

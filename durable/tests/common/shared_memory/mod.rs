@@ -51,6 +51,8 @@ pub enum StoreBreak {
     SupersededStays,
     /// A row that is tried again has lost when it expires.
     RetryForgetsParts,
+    /// Who takes partitions does not ask for which kinds they were given away.
+    WantsIgnored,
 }
 
 /// Those that a fleet without held rows notices.
@@ -117,6 +119,9 @@ impl SharedPlace {
             surplus: 0,
             is_slow: false,
             looks: false,
+            kinds: Vec::new(),
+            extra: BTreeMap::new(),
+            left: BTreeMap::new(),
             turn: 0,
             wake: None,
         }

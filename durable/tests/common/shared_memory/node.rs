@@ -9,8 +9,8 @@ use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 use wheelwork_durable::contract::{
-    Gate, Lease, LeaseNews, Listed, Outcome, Position, RowFilter, SharedStore, SliceLimit, Store,
-    StoreClock, StoreSize, Target, Write,
+    Gate, Lease, LeaseNews, Listed, NodeKinds, Outcome, Position, RowFilter, SharedStore,
+    SliceLimit, Store, StoreClock, StoreSize, Target, Write,
 };
 use wheelwork_durable::{
     DeadLetter, DurableId, Fleet, FleetNode, FleetPartition, Partition, Row, StoreError, StoreTime,
@@ -32,6 +32,11 @@ pub struct SharedMemory {
     pub(super) surplus: usize,
     pub(super) is_slow: bool,
     pub(super) looks: bool,
+    pub(super) kinds: Vec<Arc<str>>,
+    /// Partitions that were taken for a kind, and until when they do not count to the share.
+    pub(super) extra: BTreeMap<Partition, SystemTime>,
+    /// Those that are left to nodes with other kinds, and since when.
+    pub(super) left: BTreeMap<Partition, SystemTime>,
     pub(super) turn: usize,
     pub(super) wake: Option<Arc<dyn Fn() + Send + Sync>>,
 }
@@ -216,6 +221,27 @@ impl SharedStore for SharedMemory {
 
     fn handles(&mut self, kinds: &[Arc<str>]) {
         self.looks = kinds.is_empty();
+        self.kinds = kinds.to_vec();
+    }
+
+    fn give_away(&mut self, leases: &[(Lease, Vec<Arc<str>>)]) -> Result<(), StoreError> {
+        self.give_away_now(leases);
+        self.tell();
+        Ok(())
+    }
+
+    fn node_kinds(&mut self) -> Result<Vec<NodeKinds>, StoreError> {
+        let now = self.clock.now();
+        let kept = self.kept();
+        let alive = (kept.nodes.iter()).filter(|(_, node)| node.until > now && !node.looks);
+        let nodes = alive.map(|(number, node)| {
+            let mut kinds = NodeKinds::default();
+            kinds.name.clone_from(&node.name);
+            kinds.kinds = Some(node.kinds.clone());
+            kinds.is_this = *number == self.node;
+            kinds
+        });
+        Ok(nodes.collect())
     }
 
     fn claim_ahead(&self) -> Duration {

@@ -225,11 +225,11 @@ impl Shared {
 }
 
 impl super::world::World {
-    /// Where the timers are that are stored: all, or those of a kind.
+    /// Where the timers are that are stored, as lists show them: all, or those of a kind.
     fn places(&self, kind: Option<&str>) -> BTreeSet<Position> {
         let rows = self.ledger.stored().map(|timer| &timer.row);
         let of_kind = rows.filter(|row| kind.is_none_or(|kind| kind == &*row.kind));
-        of_kind.map(Row::position).collect()
+        of_kind.map(|row| row.clone().shown().position()).collect()
     }
 
     /// A list has what is stored. (In a fleet the owner of a row alone sees whether it is suspect.)

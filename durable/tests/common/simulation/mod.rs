@@ -37,6 +37,7 @@ use super::shared_memory::{Making, SharedPlace, StoreBreak};
 use acts::Place;
 use ledger::recovery;
 use scene::{KINDS, Open, Scene, Step};
+use std::collections::BTreeSet;
 use std::time::Duration;
 use wheelwork_durable::contract::{Position, SliceLimit, Target};
 use wheelwork_durable::{Durable, DurableId, Partition, RetryPolicy, Row, StoreTime};
@@ -299,6 +300,18 @@ impl Simulation {
         }
     }
 
+    /// Whether a node is there that hands timers out; when the trouble has ceased, those of all
+    /// kinds.
+    fn has_handlers(&self) -> bool {
+        let world = self.shared.lock();
+        let needs_all = !world.has_trouble && world.scene.is_fleet();
+        let kind = if needs_all { "unknown" } else { "limited" };
+        let is_there = |node: &usize| self.timers[*node].is_some();
+        let mut there = (0..self.timers.len()).filter(is_there);
+        let is_alone = !world.scene.is_fleet();
+        there.any(|node| is_alone || world.ledger.is_of(node, kind))
+    }
+
     /// Looks whether all is right. Nodes that have failed are buried; if none is left, one comes.
     fn look(&mut self) -> bool {
         for node in 0..self.timers.len() {
@@ -315,7 +328,7 @@ impl Simulation {
                 self.shared.lock().check_tickets(node);
             }
         }
-        while self.is_right() && self.timers.iter().all(Option::is_none) {
+        while self.is_right() && !self.has_handlers() {
             self.join();
             // (It may die again while it starts.)
             let node = self.last();
@@ -331,8 +344,12 @@ impl Simulation {
         let mut world = self.shared.lock();
         let world = &mut *world;
         if world.scene.is_fleet() {
-            if has_futures {
-                // (Partitions that are leaving wait for them.)
+            let awake = world.awake();
+            let kinds_of = &world.ledger.kinds_of;
+            let looks = |node| kinds_of.get(node).is_none_or(BTreeSet::is_empty);
+            let all_look = awake.iter().all(looks);
+            if has_futures || all_look {
+                // (Partitions that are leaving wait for them. Nobody hands anything out.)
                 world.trouble(Duration::ZERO);
             }
         } else if let Some(timers) = self.timers.last().and_then(Option::as_ref) {
@@ -387,14 +404,15 @@ impl Simulation {
             self.join();
         }
         if is_fleet {
-            for node in 0..self.timers.len() {
+            // One node has all kinds from now on. The others stay, or go.
+            let all_go = self.shared.lock().rng.bool();
+            for node in 0..self.timers.len() * usize::from(all_go) {
                 let is_awake = self.shared.lock().awake().contains(&node);
                 if is_awake {
                     self.stop(node);
                 }
                 self.bury(node);
             }
-            self.join();
             self.join();
         }
         for _ in 0..200 {

@@ -130,8 +130,16 @@ impl Simulation {
         if !world.has_trouble {
             kinds.insert("unknown");
         }
-        if scene.is_fleet() && !world.has_trouble {
-            world.ledger.setup.kinds.insert("unknown");
+        if scene.is_fleet() {
+            let others = world.awake().len();
+            match rng.u8(..12) {
+                _ if !world.has_trouble => {}
+                0 => drop(kinds.remove("batch")),
+                1 => drop(kinds.remove("steady")),
+                2 => drop(kinds.remove("shaky")),
+                3 if others > 0 => kinds.clear(),
+                _ => {}
+            }
         }
         let retry = self.retry.unwrap_or_else(|| {
             match rng.u8(..20) {
@@ -144,6 +152,8 @@ impl Simulation {
             }
             world.set_up(rng, kinds.clone())
         });
+        world.note(format_args!("node {node} has {kinds:?}"));
+        world.ledger.kinds_of.insert(node, kinds.clone());
         let Windows {
             ahead_ms,
             rows,

@@ -7,8 +7,8 @@ use super::world::Shared;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use wheelwork_durable::contract::{
-    Gate, Lease, LeaseNews, Listed, Outcome, Position, RowFilter, SharedStore, SliceLimit, Store,
-    StoreClock, StoreSize, Target, Write,
+    Gate, Lease, LeaseNews, Listed, NodeKinds, Outcome, Position, RowFilter, SharedStore,
+    SliceLimit, Store, StoreClock, StoreSize, Target, Write,
 };
 use wheelwork_durable::{DeadLetter, DurableId, Fleet, Partition, Row, StoreError, StoreTime};
 
@@ -327,6 +327,20 @@ impl SharedStore for FaultyStore {
 
     fn handles(&mut self, kinds: &[Arc<str>]) {
         self.shared_inner().handles(kinds);
+    }
+
+    fn give_away(&mut self, leases: &[(Lease, Vec<Arc<str>>)]) -> Result<(), StoreError> {
+        self.call(Call::GiveBack, |store| {
+            store.shared_inner().give_away(leases)?;
+            let leases: Vec<_> = leases.iter().map(|(lease, _)| *lease).collect();
+            let mut world = store.world.lock();
+            world.ledger.given_back(store.node, &leases);
+            Ok(())
+        })
+    }
+
+    fn node_kinds(&mut self) -> Result<Vec<NodeKinds>, StoreError> {
+        self.call(Call::Look, |store| store.shared_inner().node_kinds())
     }
 
     fn claim_ahead(&self) -> Duration {

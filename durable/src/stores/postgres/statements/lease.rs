@@ -15,6 +15,8 @@ pub(super) const ALL: &[&Sql] = &[
     Own::SQL,
     Expire::SQL,
     Free::SQL,
+    Want::SQL,
+    Kinds::SQL,
     Take::SQL,
     GiveBack::SQL,
     Leave::SQL,
@@ -73,7 +75,8 @@ SELECT count(*), count(*) FILTER (WHERE NOT n.slow),
     (SELECT extract(epoch FROM min(o.until) - now())::float8 FROM {s}.node o
         WHERE o.node <> :node AND EXISTS (SELECT 1 FROM {s}.lease l WHERE l.owner = o.node)),
     (SELECT count(*) FROM {s}.lease l WHERE l.owner IS NULL
-        OR NOT EXISTS (SELECT 1 FROM {s}.node o WHERE o.node = l.owner AND NOT o.dead))
+        OR NOT EXISTS (SELECT 1 FROM {s}.node o WHERE o.node = l.owner AND NOT o.dead)),
+    EXISTS (SELECT 1 FROM {s}.lease l WHERE l.owner IS NULL AND l.wants IS NOT NULL)
 FROM {s}.node n WHERE n.node <> :node AND n.until > now() AND NOT n.dead AND NOT n.looks"
 }
 
@@ -95,12 +98,30 @@ UPDATE {s}.node SET dead = true WHERE until <= now() AND NOT dead"
 }
 
 statement! {
-    /// The partitions that have no owner, or one that is dead.
+    /// The partitions that have no owner, or one that is dead, and for nodes with which kinds they
+    /// were given back.
     Free {}
-    -> i16 = |row| row.get(0);
+    -> (i16, Option<Vec<String>>) = |row| (row.get(0), row.get(1));
     "
-SELECT l.part FROM {s}.lease l WHERE l.owner IS NULL
+SELECT l.part, l.wants FROM {s}.lease l WHERE l.owner IS NULL
     OR NOT EXISTS (SELECT 1 FROM {s}.node o WHERE o.node = l.owner AND NOT o.dead)"
+}
+
+statement! {
+    /// GiveAway: the partition is to go to a node that has one of these kinds.
+    Want<'a> { node: Uuid, part: i16, epoch: i64, wants: &'a [String] }
+    -> () = |_| ();
+    "
+UPDATE {s}.lease SET wants = :wants WHERE part = :part AND epoch = :epoch AND owner = :node"
+}
+
+statement! {
+    /// The nodes that are alive and do not only look, and the kinds that they hand out.
+    Kinds {}
+    -> (Uuid, String, Option<Vec<String>>) = |row| (row.get(0), row.get(1), row.get(2));
+    "
+SELECT node, name, kinds FROM {s}.node WHERE until > now() AND NOT dead AND NOT looks
+ORDER BY name, node"
 }
 
 statement! {
@@ -115,7 +136,7 @@ WITH o AS (SELECT l.part, l.owner FROM {s}.lease l WHERE l.part = ANY(:part::sma
     ORDER BY l.part FOR UPDATE SKIP LOCKED),
 w AS (SELECT o.part, COALESCE(max(w.upto), -1) AS upto
     FROM o LEFT JOIN {s}.watermark w ON w.node = o.owner GROUP BY o.part)
-UPDATE {s}.lease l SET owner = :node, epoch = l.epoch + 1, clean = false,
+UPDATE {s}.lease l SET owner = :node, epoch = l.epoch + 1, clean = false, wants = NULL,
         claimed_upto = GREATEST(l.claimed_upto, w.upto), raise_upto = CASE
             WHEN l.clean THEN l.raise_upto ELSE GREATEST(l.raise_upto, l.claimed_upto, w.upto) END
     FROM o JOIN w ON w.part = o.part
@@ -239,6 +260,8 @@ pub(crate) struct OtherNodes {
     pub(in crate::stores::postgres) first_end: Option<f64>,
     /// Whether partitions have no owner that is alive.
     pub(in crate::stores::postgres) has_free: bool,
+    /// Whether one was given back for nodes with some kinds.
+    pub(in crate::stores::postgres) has_wants: bool,
 }
 
 fn others_of(row: &tokio_postgres::Row) -> OtherNodes {
@@ -248,6 +271,7 @@ fn others_of(row: &tokio_postgres::Row) -> OtherNodes {
         fast: count(1),
         first_end: row.get(2),
         has_free: count(3) > 0,
+        has_wants: row.get(4),
     }
 }
 

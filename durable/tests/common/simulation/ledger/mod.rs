@@ -100,6 +100,8 @@ pub struct Tally {
 pub struct Ledger {
     scene: Scene,
     pub setup: Setup,
+    /// The kinds that each node hands out.
+    pub kinds_of: BTreeMap<usize, BTreeSet<&'static str>>,
     pub timers: BTreeMap<DurableId, Timer>,
     pub keys: BTreeMap<String, DurableId>,
     /// Each write that the store has made, with its outcome.
@@ -158,6 +160,7 @@ impl Ledger {
         Self {
             scene,
             setup: Setup::default(),
+            kinds_of: BTreeMap::new(),
             timers: BTreeMap::new(),
             keys: BTreeMap::new(),
             made: Vec::new(),
@@ -292,6 +295,12 @@ impl Ledger {
     /// Whether timers of this kind are handed out.
     pub fn is_handled(&self, kind: &str) -> bool {
         self.setup.kinds.contains(kind)
+    }
+
+    /// Whether this node hands out timers of this kind.
+    pub fn is_of(&self, node: usize, kind: &str) -> bool {
+        let kinds = self.kinds_of.get(&node);
+        kinds.is_some_and(|kinds| kinds.contains(kind))
     }
 
     /// What callers were told so far.

@@ -54,11 +54,11 @@ impl Ledger {
             (Write::Retry { of, .. }, Outcome::Settled(is_done, row)) => {
                 let said = self.settled(made.node, of, *is_done);
                 if *is_done {
-                    self.retried(write, row.as_ref(), said, now);
+                    self.retried(write, row.as_ref(), said, made);
                 }
             }
             (Write::Hold { of, .. }, Outcome::Settled(is_done, row)) => {
-                self.held_back(of, *is_done, row.as_ref(), now);
+                self.held_back(of, *is_done, row.as_ref(), made);
             }
             (Write::Bury { of, .. }, Outcome::Settled(is_done, row)) => {
                 let said = self.settled(made.node, of, *is_done);
@@ -333,7 +333,7 @@ impl Ledger {
     }
 
     /// A row is held, because its kind has no handler.
-    fn held_back(&mut self, of: &Settled, is_done: bool, row: Option<&Row>, now: SystemTime) {
+    fn held_back(&mut self, of: &Settled, is_done: bool, row: Option<&Row>, made: Made) {
         let Some(timer) = self.timers.get(&of.id).cloned() else {
             return self.wrong(format_args!("{} is held, and was never armed", of.id));
         };
@@ -346,13 +346,15 @@ impl Ledger {
         if !is_done {
             return;
         }
-        self.demand_free(of.id, "held");
+        // (Another node may have begun with it, and have lost its lease.)
+        let is_out = self.out(&timer).any(|start| start.epoch == epoch);
+        self.demand(!is_out, || format!("{timer:?} is held, and was handed out"));
         let Some(row) = row else {
             let is_superseded = stored.superseded;
             self.demand(is_superseded, || format!("{timer:?} ends, as it is held"));
             return self.end(of.id, State::Replaced);
         };
-        let is_handled = self.is_handled(&row.kind);
+        let is_handled = self.is_of(made.node, &row.kind);
         self.demand(!is_handled, || {
             format!("{row:?} is held, and has a handler")
         });
@@ -363,11 +365,11 @@ impl Ledger {
         let is_right = row.held().is_some() && *row == expected && wanted == stored.due;
         self.demand(is_right, || format!("{row:?} is held, and was {stored:?}"));
         self.waited += 1;
-        self.place(row, now);
+        self.place(row, made.now);
     }
 
     /// A row that was held is to be handed out: there is a handler.
-    fn release(&mut self, write: &Write, row: Option<&Row>, now: SystemTime) {
+    fn release(&mut self, write: &Write, row: Option<&Row>, made: Made) {
         let (Write::Retry { of, at, .. }, Some(row)) = (write, row) else {
             return self.wrong(format_args!("{write:?} comes to {row:?}"));
         };
@@ -375,15 +377,17 @@ impl Ledger {
         let mut expected = stored.clone();
         expected.set_held(None);
         expected.due = stored.shown().due;
-        let is_right = *row == expected && *at == expected.due && self.is_handled(&row.kind);
+        let is_handled = self.is_of(made.node, &row.kind);
+        let is_right = *row == expected && *at == expected.due && is_handled;
         self.demand(is_right, || {
             format!("{row:?} is released, and wants {expected:?}")
         });
         self.released += 1;
-        self.place(row, now);
+        self.place(row, made.now);
     }
 
-    fn retried(&mut self, write: &Write, row: Option<&Row>, said: Option<Said>, now: SystemTime) {
+    fn retried(&mut self, write: &Write, row: Option<&Row>, said: Option<Said>, made: Made) {
+        let now = made.now;
         let &Write::Retry {
             ref of,
             at,
@@ -395,7 +399,7 @@ impl Ledger {
         };
         let stored = self.timers[&of.id].row.clone();
         if stored.held().is_some() {
-            return self.release(write, row, now);
+            return self.release(write, row, made);
         }
         let former = stored.attempts;
         // It was not handed out after all.
@@ -476,7 +480,10 @@ impl Ledger {
                 let is_over = |held: Held| held.since.after(setup.bury_after) <= *since;
                 let has_waited = stored.held().is_some_and(is_over);
                 let is_right = has_waited && *attempts == stored.attempts;
-                is_right && !self.is_handled(&stored.kind) && !setup.kinds.is_empty()
+                let own = self.kinds_of.get(&made.node);
+                let is_other =
+                    own.is_some_and(|own| !own.is_empty() && !own.contains(&*stored.kind));
+                is_right && is_other
             }
             _ => false,
         };
