@@ -1,5 +1,6 @@
 //! Models that are explored whole, a module each. `scripts/test` optimizes this program.
 
 mod fleet;
+mod kinds;
 mod row_locks;
 mod trials;
