@@ -31,7 +31,8 @@ pub(crate) enum Kind {
     InTransaction,
     /// Always fails: a dead letter after three attempts.
     Doomed,
-    /// Has no handler.
+    /// Has no handler: it waits for one for two seconds, and is a dead letter then. A node of an
+    /// earlier version does not let it wait.
     Unknown,
     /// In a file: its payload is sealed, and its handler says `Ok`.
     Sealed,

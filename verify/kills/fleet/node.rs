@@ -23,6 +23,9 @@ pub(crate) const DATABASE: &str = "WHEELWORK_FLEET_DATABASE";
 /// How long calls wait for the server. No trouble lasts longer.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// So long a timer of a kind without a handler waits for one, before it is a dead letter.
+const UNHANDLED: Duration = Duration::from_secs(2);
+
 /// Threads that call handlers.
 const THREADS: usize = 4;
 
@@ -57,6 +60,7 @@ fn open(args: &Args, node: u32, teller: &Arc<Teller>) -> Result<(Durable, Postgr
     let failed = teller.clone();
     let builder = Durable::builder(store)
         .dispatch(Dispatch::RayonThreads(THREADS))
+        .bury_unhandled_after(UNHANDLED)
         .on_store_failed(move |error| {
             failed.tell_or_end(&[Event::Failed(format!("its store: {error}"))]);
         });
