@@ -78,7 +78,7 @@ impl Nodes {
         self.next += 1;
         // (The first one is of the earlier version, and makes its tables.)
         let mut command = match &self.old {
-            Some(old) if generation % 2 == 1 => {
+            Some(old) if self.is_old(generation) => {
                 self.of_old += 1;
                 again_as(old)
             }
@@ -114,6 +114,17 @@ impl Nodes {
             random.i32(-OFF_MAX..=OFF_MAX)
         };
         if can_fake() { off } else { 0 }
+    }
+
+    /// Whether a node is, or will be, of the earlier version: each second one, if there is one.
+    fn is_old(&self, node: u32) -> bool {
+        self.old.is_some() && node % 2 == 1
+    }
+
+    /// The nodes of the earlier version that run.
+    pub(crate) fn old(&self) -> Vec<u32> {
+        let nodes = self.nodes.keys().copied();
+        nodes.filter(|&node| self.is_old(node)).collect()
     }
 
     /// How many were started so far.

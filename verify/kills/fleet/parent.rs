@@ -518,6 +518,24 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Nodes of the earlier version go, as at the end of an update: they leave alone what waits for a
+    /// handler in their partitions.
+    fn end_update(&mut self) -> Result<(), String> {
+        if self.nodes.old().is_empty() {
+            return Ok(());
+        }
+        while self.nodes.old().len() == self.nodes.alive().len() {
+            self.nodes.start(0)?;
+        }
+        self.wait_ready()?;
+        for node in self.nodes.old() {
+            let from = now_ns();
+            self.stop_node(node);
+            self.common.note(from, Trouble::Stop, Some(node));
+        }
+        Ok(())
+    }
+
     /// No arms and no trouble any more: all that is stored is handled.
     fn drain(&mut self) -> Result<Facts, String> {
         self.say("the trouble is over");
@@ -526,6 +544,7 @@ impl Run<'_> {
             self.nodes.start(0)?;
         }
         self.wait_ready()?;
+        self.end_update()?;
         self.common.sql_is_over.store(true, Relaxed);
         self.sql.take().map(ScopedJoinHandle::join);
         for node in self.nodes.alive() {
