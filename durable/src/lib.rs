@@ -33,6 +33,7 @@
 //! | ERROR | the store has failed | `error` |
 //! | ERROR | a timer has become a dead letter | `kind`, `id`, `attempts`, `cause` |
 //! | INFO | the store works again | `outage_ms` |
+//! | WARN | a handler has taken longer than its time limit | `kind`, `id`, `attempt` |
 //! | WARN | a handler has failed | `kind`, `id`, `attempt`, `why` |
 //! | WARN | timers wait, as no handler has their kind | `kind`, `rows` |
 //!

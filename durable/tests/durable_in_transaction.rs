@@ -652,6 +652,52 @@ fn an_answer_rolls_back_and_is_no_conflict() {
 }
 
 #[test]
+fn a_time_limit_ends_statements_and_not_handlers() {
+    let Some(schema) = Schema::new("limit") else {
+        return;
+    };
+    let (tells, told) = mpsc::channel();
+    let config = format!("{} options='-c statement_timeout=2000'", schema.database);
+    let node = Durable::builder(schema.builder(&config).connect().unwrap())
+        .on_in_transaction("work", move |work, transaction| {
+            let limit = transaction.query_one("SHOW statement_timeout", &[])?;
+            let (limit, left) = (limit.get::<_, String>(0), work.time_left());
+            tells
+                .send((work.payload_text().into_owned(), limit, left))
+                .unwrap();
+            match &*work.payload_text() {
+                "ends late" => std::thread::sleep(MS * 60),
+                _ => transaction.batch_execute("SELECT pg_sleep(30)")?,
+            }
+            Ok(())
+        })
+        .retry_policy(RetryPolicy::never())
+        .start()
+        .unwrap();
+    // (A handler's session has the role's own limit, if that is shorter.)
+    let cases = [("short", 40), ("long", 40_000), ("ends late", 50)];
+    for (number, (payload, limit)) in (1..).zip(cases) {
+        let timer = node.timer("work", MS, payload).time_limit(MS * limit);
+        timer.schedule().unwrap();
+        let (_, shown, left) = next(&told);
+        assert!(left.unwrap() <= MS * limit, "{payload}: {left:?}");
+        match payload {
+            "long" => assert_eq!(shown, "2s"),
+            _ => assert!(shown.ends_with("ms"), "{payload}: {shown}"),
+        }
+        until("it has ended", || {
+            node.stats().done + node.stats().died == number
+        });
+    }
+    until("one is done", || node.stats().done == 1);
+    assert_eq!((node.stats().died, node.stats().over_time >= 1), (2, true));
+    for letter in node.dead_letters(None, 9).unwrap() {
+        assert!(matches!(&letter.cause, Cause::Failed(why) if why.contains("statement timeout")));
+    }
+    node.stop().unwrap();
+}
+
+#[test]
 fn an_attempt_is_nine_calls_that_meet_others() {
     let Some(schema) = Schema::new("nine") else {
         return;

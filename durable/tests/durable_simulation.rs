@@ -141,6 +141,7 @@ fn each_broken_step_of_a_fleet_breaks_a_promise() {
         DurableFault::LeaseGivenEarly,
         DurableFault::LoadBeyondClaim,
         DurableFault::BelowNotScanned,
+        DurableFault::LimitForgotten,
         DurableFault::AsideForgotten,
         DurableFault::AsideOvertaken,
         DurableFault::AsideHandedOut,

@@ -12,7 +12,7 @@ use crate::queue::lanes::queue;
 use crate::queue::link::{DurableHooks, DurableShared};
 use crate::runner::run::run;
 use crate::store::contract::{Store, StoreError};
-use crate::store::row::DeadLetter;
+use crate::store::row::{DeadLetter, limit_ms};
 use crate::store::write::SliceLimit;
 use crate::sync::ThreadBuilder;
 use crate::writer::manual::on_manual_clock;
@@ -227,6 +227,46 @@ impl<S: Store> DurableBuilder<S> {
     /// ```
     pub fn max_calls(mut self, kind: &str, calls: NonZeroUsize) -> Self {
         self.kinds.entry(kind).places = Places::new(calls);
+        self
+    }
+
+    /// Sets how long one attempt of a kind may take, in milliseconds, rounded up, and at least one.
+    /// A timer may have a limit of its own ([`TimerBuilder::time_limit`](crate::TimerBuilder)). No
+    /// kind has one unless set. The time counts from the call of the handler, by the node's
+    /// monotonic clock.
+    ///
+    /// - A future ([`on_async`](Self::on_async)) is dropped when the limit is over, in a poll of
+    ///   its own, and the attempt has failed: "it took longer than 5s". A future that blocks its
+    ///   thread cannot be dropped before it returns.
+    /// - Every other handler is not ended. It is told by
+    ///   [`Delivery::time_left`](crate::Delivery::time_left), and its answer counts, however late
+    ///   it is.
+    /// - Statements of a handler in a transaction are cancelled by the database after the time
+    ///   that was left when the transaction began (`statement_timeout`).
+    ///
+    /// Each attempt that was over its limit is counted
+    /// ([`over_time`](crate::DurableStats::over_time)). While a stop waits for futures, no alarm
+    /// wakes them.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork_durable::{Durable, Memory};
+    ///
+    /// let timers = Durable::builder(Memory::new())
+    ///     .spawner(|future| smol::spawn(future).detach())
+    ///     .on_async("webhook", |_| std::future::pending()) // There is no answer.
+    ///     .time_limit("webhook", Duration::from_millis(5))
+    ///     .start()?;
+    /// timers.schedule("webhook", Duration::ZERO, "hello")?;
+    /// while timers.stats().failed == 0 {
+    ///     std::thread::sleep(Duration::from_millis(1));
+    /// }
+    /// assert_eq!(timers.stats().over_time, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn time_limit(mut self, kind: &str, limit: Duration) -> Self {
+        self.kinds.entry(kind).time_limit = Some(Duration::from_millis(limit_ms(limit)));
         self
     }
 
@@ -509,6 +549,7 @@ impl<S: Store> DurableBuilder<S> {
             },
             watch,
         )?;
+        shared.set_alarms(Some(service.handle()));
         let thread = if let Some(clock) = &self.clock {
             shared.set_writer(on_manual_clock(writer, clock, &shared));
             shared.take_turns();
@@ -517,7 +558,10 @@ impl<S: Store> DurableBuilder<S> {
             let thread = ThreadBuilder::new()
                 .name("wheelwork-store".to_owned())
                 .spawn(move || writer.run())
-                .map_err(OpenError::Thread)?;
+                .map_err(|error| {
+                    shared.set_alarms(None);
+                    OpenError::Thread(error)
+                })?;
             Some(thread)
         };
         Ok(Durable::new(service, shared, thread))

@@ -185,6 +185,7 @@ impl DurableRuntime {
     fn end_stop(&self) -> Result<(), DurableError> {
         let shared = &self.shared;
         shared.wait_for_futures();
+        shared.set_alarms(None);
         shared.kinds.forget_waiting();
         // StopRelease: their answers are in the queue before this request.
         let stopped = shared.steer(Request::stop);

@@ -99,13 +99,32 @@ impl DurableBuilder<Postgres> {
             free: Mutex::default(),
         };
         let run = move |delivery: &Delivery, ack: &Write, has_right: HasRight<'_>| {
-            let work = |transaction: &mut PostgresTransaction<'_>| handler(delivery, transaction);
+            let work = |transaction: &mut PostgresTransaction<'_>| {
+                if let Some(left) = delivery.time_left() {
+                    limit_statements(transaction, left)?;
+                }
+                handler(delivery, transaction)
+            };
             // (In a task of tokio no thread may block on another runtime.)
             apart(|| run_in(&connections, ack, has_right, work))
         };
         self.kinds.entry(kind).handler = Some(KindHandler::InTransaction(Box::new(run)));
         self
     }
+}
+
+/// LimitBegin, in the database: each statement of the handler may take the time that is left. (A
+/// role may have a shorter one. A database without this setting does without.)
+fn limit_statements(
+    transaction: &mut PostgresTransaction<'_>,
+    left: Duration,
+) -> Result<(), tokio_postgres::Error> {
+    let left_ms = left.as_millis().clamp(1, i32::MAX as u128);
+    let limit = format!(
+        "SELECT set_config(name, LEAST(NULLIF(setting::bigint, 0), {left_ms})::text, true)
+            FROM pg_catalog.pg_settings WHERE name = 'statement_timeout'"
+    );
+    transaction.batch_execute(&limit)
 }
 
 fn run_in(

@@ -32,7 +32,7 @@ fn key(name: &'static str, labels: &[Label]) -> Key {
     Key::from_parts(name, labels.to_vec())
 }
 
-const COUNTERS: [Figure; 14] = [
+const COUNTERS: [Figure; 15] = [
     figure(
         "wheelwork_durable_armed_total",
         "Timers that were armed.",
@@ -67,6 +67,11 @@ const COUNTERS: [Figure; 14] = [
         "wheelwork_durable_given_up_total",
         "Deliveries whose handler said GiveUp.",
         |stats| stats.given_up,
+    ),
+    figure(
+        "wheelwork_durable_over_time_total",
+        "Deliveries whose handler has taken longer than its time limit.",
+        |stats| stats.over_time,
     ),
     figure(
         "wheelwork_durable_expired_total",

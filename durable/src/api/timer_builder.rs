@@ -6,10 +6,11 @@ use crate::handler::error::DurableError;
 use crate::handler::typed_kind::KindOf;
 use crate::queue::request::{NewTimer, Request};
 use crate::queue::ticket::Ticket;
-use crate::store::row::{DurableId, RowMore};
+use crate::store::row::{DurableId, RowMore, limit_ms};
 use crate::store::trace::is_traceparent;
 use crate::store::when::{PayloadBytes, When};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A timer that is about to be armed, with settings that few timers have. Made by
 /// [`DurableClient::timer`]. It ends in [`schedule`](Self::schedule) or
@@ -29,6 +30,7 @@ use std::sync::Arc;
 ///     .timer("reminder", 30 * minute, "the train leaves at nine")
 ///     .key("train-4711")
 ///     .not_after(60 * minute)
+///     .time_limit(minute)
 ///     .schedule()?;
 /// let row = timers.get(id)?.expect("is armed");
 /// assert_eq!(row.expires(), Some(row.due.after(30 * minute)));
@@ -66,6 +68,14 @@ impl<'a> TimerBuilder<'a> {
     /// A delay is added to the time of the call. The time is stored in milliseconds, rounded up.
     pub fn not_after(mut self, time: impl Into<When>) -> Self {
         self.not_after = Some(time.into());
+        self
+    }
+
+    /// One attempt may take so long, whatever the limit of its kind is. What follows when it is
+    /// over is said [there](crate::DurableBuilder::time_limit). It is stored in milliseconds,
+    /// rounded up, and at least one.
+    pub fn time_limit(mut self, limit: Duration) -> Self {
+        self.more.limit_ms = Some(limit_ms(limit));
         self
     }
 
@@ -121,7 +131,7 @@ impl<'a> TimerBuilder<'a> {
 }
 
 impl DurableClient {
-    /// A timer with more settings: a key, an expiry, a trace. It is armed by
+    /// A timer with more settings: a key, an expiry, a time limit, a trace. It is armed by
     /// [`TimerBuilder::schedule`].
     ///
     /// # Example

@@ -1,12 +1,13 @@
 //! Delivery: what a handler gets, and what it says.
 
+use super::limit::Limit;
 use crate::store::row::{DurableId, Row, StoreTime};
 use crate::store::when::When;
 use crate::store::write::Settled;
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// What a handler says: `Ok`, the timer is done; `Err`, it is to be tried again. The errors
 /// [`Later`](crate::Later) and [`GiveUp`](crate::GiveUp) mean something else.
@@ -36,13 +37,25 @@ pub type HandlerResult = Result<(), Box<dyn Error + Send + Sync>>;
 /// timers.schedule("order.unpaid", Duration::from_secs(1_800), "4711")?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Delivery {
     pub(crate) row: Row,
     pub(crate) fence: u64,
     /// Of a calendar that is behind: the runs in a row before this one that were made up for.
     pub(crate) made_up: u32,
+    /// How long the attempt may take that has begun. `None`: as long as it takes, or it has not
+    /// begun.
+    pub(crate) limit: Option<Arc<Limit>>,
 }
+
+/// Two deliveries are one if they are of the same row, under the same fence.
+impl PartialEq for Delivery {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.row, self.fence, self.made_up) == (&other.row, other.fence, other.made_up)
+    }
+}
+
+impl Eq for Delivery {}
 
 impl Delivery {
     /// The timer's id.
@@ -100,6 +113,43 @@ impl Delivery {
     #[must_use]
     pub fn expires(&self) -> Option<SystemTime> {
         self.row.expires().map(StoreTime::system_time)
+    }
+
+    /// How much of its [time limit](crate::DurableBuilder::time_limit) this attempt has left, by
+    /// the node's monotonic clock. `None`: it has no limit. A handler that blocks looks at it where
+    /// it can stop.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork_durable::{Delivery, Durable, Memory};
+    ///
+    /// let timers = Durable::builder(Memory::new())
+    ///     .on("clean", |files: &Delivery| {
+    ///         for file in files.payload_text().lines() {
+    ///             if files.is_over_time() {
+    ///                 return Err("there were too many files".into());
+    ///             }
+    ///             println!("{file}, {:?} left", files.time_left());
+    ///         }
+    ///         Ok(())
+    ///     })
+    ///     .time_limit("clean", Duration::from_secs(60))
+    ///     .start()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn time_left(&self) -> Option<Duration> {
+        self.limit.as_ref().map(|limit| limit.left())
+    }
+
+    /// Whether this attempt has taken longer than its time limit.
+    ///
+    /// # Example
+    /// See [`time_left`](Self::time_left).
+    #[must_use]
+    pub fn is_over_time(&self) -> bool {
+        self.time_left().is_some_and(|left| left.is_zero())
     }
 
     /// The trace in which the timer was armed, if it was armed with one

@@ -5,7 +5,7 @@ use super::codec::Codec;
 use super::delivery::{Delivery, HandlerResult};
 use super::places::Places;
 use super::retry::RetryPolicy;
-use crate::store::row::{DurableId, HeldWhy};
+use crate::store::row::{DurableId, HeldWhy, Row};
 #[cfg(feature = "postgres")]
 use crate::store::write::Write;
 use crate::sync::{AtomicBool, Ordering};
@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The most timers that a batch handler gets at once.
 pub(crate) const BATCH_MAX: usize = 256;
@@ -66,6 +67,8 @@ pub(crate) struct Kind {
     pub(crate) handler: Option<KindHandler>,
     pub(crate) retry: Option<RetryPolicy>,
     pub(crate) places: Places,
+    /// How long an attempt may take, unless the timer has a limit of its own.
+    pub(crate) time_limit: Option<Duration>,
     #[cfg(feature = "serde")]
     pub(crate) codec: Option<Codec>,
 }
@@ -124,6 +127,12 @@ impl Kinds {
         self.get(name)
             .and_then(|kind| kind.retry)
             .unwrap_or(self.retry)
+    }
+
+    /// How long an attempt of this timer may take.
+    pub(crate) fn time_limit_of(&self, row: &Row) -> Option<Duration> {
+        let of_kind = || self.get(&row.kind).and_then(|kind| kind.time_limit);
+        row.time_limit().or_else(of_kind)
     }
 
     /// The codec of a kind.

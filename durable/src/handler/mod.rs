@@ -8,6 +8,7 @@ pub(crate) mod delivery;
 pub(crate) mod ending;
 pub(crate) mod error;
 pub(crate) mod kinds;
+pub(crate) mod limit;
 pub(crate) mod places;
 pub(crate) mod recurrence;
 pub(crate) mod retry;

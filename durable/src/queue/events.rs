@@ -26,6 +26,16 @@ pub(crate) fn failed(delivery: &Delivery, why: &str) {
     });
 }
 
+/// A handler has taken longer than it may.
+pub(crate) fn over_time(delivery: &Delivery) {
+    report(|| {
+        warn!(
+            target: "wheelwork", kind = delivery.kind(), id = %delivery.id(),
+            attempt = delivery.attempt(), "a durable timer has taken longer than its limit"
+        );
+    });
+}
+
 /// A timer has become a dead letter.
 pub(crate) fn dead(letter: &DeadLetter) {
     report(|| {

@@ -1,5 +1,6 @@
 //! Shared: what callers, handlers and the writer have in common.
 
+use super::fired::Fired;
 use super::lanes::QueueSenders;
 use super::outage::{Health, StoreStanding};
 use super::request::{Request, Told};
@@ -9,6 +10,7 @@ use super::ticket::{Teller, Ticket, ticket};
 use crate::handler::delivery::Delivery;
 use crate::handler::error::{DurableError, KEY_BYTES_MAX, KIND_BYTES_MAX};
 use crate::handler::kinds::{Kinds, SpawnedFuture};
+use crate::handler::limit::LimitClock;
 use crate::store::contract::{Store, StoreClock, StoreError};
 use crate::store::fault::{DurableFault, is_broken};
 use crate::store::row::{DeadLetter, Partition, StoreTime};
@@ -23,7 +25,7 @@ use std::collections::hash_map::Entry;
 use std::ptr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
-use wheelwork::ManualClock;
+use wheelwork::{ManualClock, ServiceHandle, TimerId};
 
 thread_local! {
     /// The `DurableShared` whose writer's turns this thread takes, by its address. 0: none.
@@ -142,6 +144,8 @@ pub(crate) struct DurableShared {
     /// How many futures of handlers have begun and not ended, by the thread that polled them last.
     futures: Mutex<HashMap<ThreadId, usize>>,
     futures_ended: Condvar,
+    /// Sets alarms, from the start to the end of the stop. (The service has this, too.)
+    alarms: Mutex<Option<ServiceHandle<Fired>>>,
 }
 
 impl DurableShared {
@@ -175,6 +179,7 @@ impl DurableShared {
             manual: Mutex::new(None),
             futures: Mutex::default(),
             futures_ended: Condvar::new(),
+            alarms: Mutex::new(None),
         }
     }
 
@@ -525,6 +530,38 @@ impl DurableShared {
         take_one(&mut futures, polled_by);
         if futures.is_empty() {
             self.futures_ended.notify_all();
+        }
+    }
+
+    /// The window's service, for alarms. `None`: it stops.
+    pub(crate) fn set_alarms(&self, service: Option<ServiceHandle<Fired>>) {
+        let former = std::mem::replace(&mut *self.alarms(), service);
+        drop(former);
+    }
+
+    fn alarms(&self) -> MutexGuard<'_, Option<ServiceHandle<Fired>>> {
+        self.alarms.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets an alarm. `None`: the service stops.
+    pub(crate) fn schedule(&self, delay: Duration, fired: Fired) -> Option<TimerId> {
+        let service = self.alarms().clone()?;
+        service.schedule(delay, fired).ok()
+    }
+
+    /// Ends an alarm, if it has not rung.
+    pub(crate) fn unschedule(&self, alarm: TimerId) {
+        let service = self.alarms().clone();
+        if let Some(service) = service {
+            service.cancel(alarm);
+        }
+    }
+
+    /// By which the limits of attempts are.
+    pub(crate) fn limit_clock(&self) -> LimitClock {
+        LimitClock {
+            manual: self.clock.clone(),
+            ticking: self.ticking.clone(),
         }
     }
 

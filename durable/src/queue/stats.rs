@@ -2,6 +2,7 @@
 
 use crate::queue::counter::Counter;
 use crate::store::row::StoreTime;
+use crate::sync::{CountU64, Ordering};
 use std::time::Duration;
 use wheelwork::{LatenessHistogram, LatenessRecorder};
 
@@ -12,7 +13,7 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What the writer counts. It alone writes them.
+/// What the writer counts. It alone writes them, but for one.
 #[derive(Default)]
 pub(crate) struct WriterCounts {
     pub(crate) armed: Counter,
@@ -23,6 +24,8 @@ pub(crate) struct WriterCounts {
     pub(crate) snoozed: Counter,
     pub(crate) given_up: Counter,
     pub(crate) expired: Counter,
+    /// (Threads of handlers count these.)
+    over_time: CountU64,
     pub(crate) died: Counter,
     pub(crate) superseded: Counter,
     pub(crate) stale: Counter,
@@ -78,6 +81,9 @@ pub struct DurableStats {
     /// Deliveries whose handler said [`GiveUp`](crate::GiveUp). They are also among those that
     /// died.
     pub given_up: u64,
+    /// Deliveries whose handler has taken longer than its time limit
+    /// ([`time_limit`](crate::DurableBuilder::time_limit)).
+    pub over_time: u64,
     /// Timers that were not handed out in time
     /// ([`not_after`](crate::TimerBuilder::not_after)). They are also among those that died.
     pub expired: u64,
@@ -133,6 +139,12 @@ impl WriterCounts {
         self.turn_began.set(nanos(elapsed).saturating_add(1));
     }
 
+    /// A handler has taken longer than it may.
+    pub(crate) fn note_over_time(&self) {
+        // Ordering: Relaxed. A counter.
+        self.over_time.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// It has ended.
     pub(crate) fn end_turn(&self) {
         self.turn_began.set(0);
@@ -165,6 +177,8 @@ impl WriterCounts {
             snoozed: self.snoozed.get(),
             given_up: self.given_up.get(),
             expired: self.expired.get(),
+            // Ordering: Relaxed. A counter.
+            over_time: self.over_time.load(Ordering::Relaxed),
             died: self.died.get(),
             superseded: self.superseded.get(),
             stale: self.stale.get(),

@@ -110,6 +110,13 @@ impl<T> Ticket<T> {
 }
 
 impl<T> Ticket<T> {
+    /// Nobody waits any more: an answer wakes no task.
+    pub(crate) fn forget(self) {
+        let former = std::mem::replace(&mut *self.place.lock(), AnswerState::Taken);
+        // (Its waker is the user's.)
+        drop(former);
+    }
+
     /// Blocks until there is an answer, and leaves it there.
     pub(super) fn wait_for_answer(&self) {
         let mut state = self.place.lock();

@@ -1,5 +1,6 @@
 //! Batch: calls a handler that takes several timers.
 
+use super::limit::note_over_time;
 use super::settle::{lateness, settle, verdict};
 use crate::handler::caught::caught;
 use crate::handler::delivery::Delivery;
@@ -12,6 +13,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub(super) fn call_batch(shared: &DurableShared, handler: &BatchHandler, timers: &[Delivery]) {
     let lateness: Vec<u64> = timers.iter().map(|timer| lateness(shared, timer)).collect();
     let results = catch_unwind(AssertUnwindSafe(|| handler(timers)));
+    timers
+        .iter()
+        .for_each(|timer| note_over_time(shared, timer));
     let (results, panic) = match results {
         Ok(results) => (results, None),
         Err(panic) => {

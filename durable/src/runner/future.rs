@@ -1,6 +1,7 @@
 //! Future: a handler that is async, from the call of the spawner to the end of its future.
 
 use super::admit::{goes_alone, has_begun, has_expired, may_still_begin};
+use super::limit::{Alarm, begin_limit, note_over_time};
 use super::settle::{lateness, settle, verdict};
 use crate::handler::caught::caught;
 use crate::handler::delivery::{Delivery, HandlerResult};
@@ -35,6 +36,8 @@ pub(super) struct AsyncRun {
     future: Option<HandlerFuture>,
     /// The answer to TrialBegin, which it waits for.
     begun: Option<Ticket<TrialBegun>>,
+    /// Of an attempt that has a limit, and has begun.
+    alarm: Option<Alarm>,
     /// The thread that has polled this last. `None`: it has not begun, and no stop waits for it.
     polled_by: Option<ThreadId>,
     is_over: bool,
@@ -55,6 +58,7 @@ impl AsyncRun {
             lateness: None,
             future: None,
             begun: None,
+            alarm: None,
             polled_by: None,
             is_over: false,
             give_place,
@@ -98,6 +102,8 @@ impl AsyncRun {
             self.leave();
             return Poll::Ready(());
         }
+        begin_limit(&self.shared, &mut self.delivery);
+        self.alarm = Alarm::set(&self.shared, &self.delivery);
         self.lateness = Some(lateness(&self.shared, &self.delivery));
         let kind = self.shared.kinds.get(&self.delivery.row.kind);
         if let Some(KindHandler::Async(handler)) = kind.and_then(|kind| kind.handler.as_ref()) {
@@ -124,6 +130,12 @@ impl AsyncRun {
         if self.lateness.is_none() && !self.is_over && self.begin(context).is_pending() {
             return Poll::Pending;
         }
+        let delivery = &self.delivery;
+        let alarm = self.alarm.as_mut().filter(|_| self.future.is_some());
+        if alarm.is_some_and(|alarm| alarm.is_over(delivery, context)) {
+            self.end_over_time();
+            return Poll::Ready(());
+        }
         let Some(future) = &mut self.future else {
             return Poll::Ready(());
         };
@@ -134,6 +146,14 @@ impl AsyncRun {
             Err(panic) => self.end(Err(panic)),
         }
         Poll::Ready(())
+    }
+
+    /// LimitEnd: the future is dropped, here in its own poll, and the attempt has failed.
+    fn end_over_time(&mut self) {
+        note_over_time(&self.shared, &self.delivery);
+        let lasts = self.delivery.limit.as_ref().map(|limit| limit.lasts);
+        let why = format!("it took longer than {:?}", lasts.unwrap_or_default());
+        self.end(Ok(Err(why.into())));
     }
 
     fn end(&mut self, answer: Result<HandlerResult, Box<dyn Any + Send>>) {
@@ -157,6 +177,9 @@ impl AsyncRun {
     /// The writer knows what became of the timer: others may have its place.
     fn leave(&mut self) {
         self.is_over = true;
+        if let Some(alarm) = self.alarm.take() {
+            alarm.clear(&self.shared);
+        }
         (self.give_place)(&self.shared, &self.delivery.row.kind, self.place);
         self.shared.take_turns();
         if let Some(thread) = self.polled_by.take() {

@@ -2,6 +2,7 @@
 //! timer.
 
 use super::admit::has_right;
+use super::limit::note_over_time;
 use super::settle::{lateness, settle, verdict};
 use crate::handler::delivery::{Delivery, Done, Settlement, Verdict};
 use crate::handler::ending::Ending;
@@ -34,7 +35,9 @@ pub(super) fn call_in_transaction(
         next: next.at,
     };
     let has_right = || has_right(shared, delivery);
-    match catch_unwind(AssertUnwindSafe(|| handler(delivery, &ack, &has_right))) {
+    let answer = catch_unwind(AssertUnwindSafe(|| handler(delivery, &ack, &has_right)));
+    note_over_time(shared, delivery);
+    match answer {
         Ok(Ok(())) => {
             shared.tell(Told::Acked(Done { of, lateness_ns }, next.made_up));
             if row.calendar.is_some() {

@@ -5,6 +5,7 @@ mod batch;
 mod future;
 #[cfg(feature = "postgres")]
 mod in_transaction;
+mod limit;
 mod one;
 pub(crate) mod run;
 mod settle;

@@ -1,5 +1,6 @@
 //! One: calls a handler that takes one timer.
 
+use super::limit::note_over_time;
 use super::settle::{lateness, settle, verdict};
 use crate::handler::delivery::{Delivery, Verdict};
 use crate::handler::kinds::{OneHandler, Said};
@@ -12,6 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub(super) fn call_one(shared: &DurableShared, handler: &OneHandler, delivery: &Delivery) {
     let lateness = lateness(shared, delivery);
     let said = catch_unwind(AssertUnwindSafe(|| handler(delivery)));
+    note_over_time(shared, delivery);
     let verdict: Verdict = match said {
         Ok(Said::Result(result)) => verdict(shared, delivery, Ok(result)),
         #[cfg(feature = "serde")]

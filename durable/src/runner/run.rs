@@ -7,6 +7,7 @@ use super::batch::call_batch;
 use super::future::AsyncRun;
 #[cfg(feature = "postgres")]
 use super::in_transaction::call_in_transaction;
+use super::limit::begin_limit;
 use super::one::call_one;
 use super::settle::settle;
 use crate::handler::caught::caught;
@@ -70,6 +71,8 @@ pub(crate) fn run(shared: &Arc<DurableShared>, batch: &mut Batch<'_, Fired>) {
                     help_waiting(shared, batch);
                 }
             }
+            // (It wakes a task. The future ends in its own poll.)
+            Fired::Limit(teller) => teller.tell(Ok(())),
             Fired::Hook(hook) => {
                 caught(hook);
             }
@@ -180,6 +183,9 @@ fn call(
     if !matches!(kind.handler, Some(KindHandler::Async(_))) {
         // (A trial may have waited for its commit.)
         timers.retain(|delivery| begins(shared, delivery) && !has_expired(shared, delivery));
+        timers
+            .iter_mut()
+            .for_each(|delivery| begin_limit(shared, delivery));
     }
     match &kind.handler {
         None => {}

@@ -62,6 +62,8 @@ pub enum DurableFault {
     GivenUpRetried,
     /// RunAdmit: a timer that has expired is handed out.
     ExpiryIgnored,
+    /// LimitEnd: a future whose time limit is over goes on.
+    LimitForgotten,
     /// TurnTake: requests are taken however large they are.
     BytesUnbounded,
     /// TurnTake: what handlers say comes behind the calls that wait.

@@ -320,6 +320,12 @@ pub enum HeldWhy {
 /// The longest trace, in bytes. That of W3C's version 00 has 55, and later ones may have more.
 const TRACE_MAX: usize = 128;
 
+/// A time limit in milliseconds: rounded up, one at least, and at most as many as
+/// [`StoreTime::MAX`] has.
+pub(crate) fn limit_ms(limit: Duration) -> u64 {
+    StoreTime::MIN.after(limit).0.max(1)
+}
+
 impl RowMore {
     /// Whether a row may have this time limit, in milliseconds. Each store can keep it.
     #[cfg(any(feature = "redb", feature = "postgres"))]
@@ -388,8 +394,7 @@ impl Row {
     /// as many as [`StoreTime::MAX`] has.
     #[doc(hidden)]
     pub fn set_time_limit(&mut self, limit: Option<Duration>) {
-        let millis = limit.map(|limit| StoreTime::MIN.after(limit).0.max(1));
-        self.set_more(|more| more.limit_ms = millis);
+        self.set_more(|more| more.limit_ms = limit.map(limit_ms));
     }
 
     /// The trace in which it was armed, as the header `traceparent` of W3C has it

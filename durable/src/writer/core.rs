@@ -176,6 +176,7 @@ impl Core {
             row,
             fence,
             made_up,
+            limit: None,
         })
     }
 

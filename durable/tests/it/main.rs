@@ -28,6 +28,7 @@ mod manual_clock;
 mod metrics;
 #[path = "../common/over_memory.rs"]
 mod over_memory;
+mod policies;
 mod redb_faults;
 #[path = "../common/shared_memory/mod.rs"]
 mod shared_memory;
@@ -41,4 +42,5 @@ mod stop_async;
 mod store;
 #[path = "../common/stores/mod.rs"]
 mod stores;
+mod time_limits;
 mod typed;

@@ -44,6 +44,7 @@ fn expected(stats: &DurableStats) -> BTreeMap<String, f64> {
         ("snoozed", stats.snoozed),
         ("given_up", stats.given_up),
         ("expired", stats.expired),
+        ("over_time", stats.over_time),
     ];
     let counters = counters.map(|(name, count)| (format!("{name}_total"), count as f64));
     let gauges = [

@@ -55,13 +55,27 @@ pub struct Lasting {
     shared: Shared,
     delivery: Delivery,
     node: usize,
+    /// It has said something.
+    has_ended: bool,
 }
 
 impl Future for Lasting {
     type Output = HandlerResult;
 
-    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<HandlerResult> {
-        let mut world = self.shared.lock();
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<HandlerResult> {
+        let shared = self.shared.clone();
+        let mut world = shared.lock();
+        let left = self.delivery.time_left();
+        let is_over = left.is_none_or(|left| left.is_zero());
+        if is_over && !world.nodes[self.node].is_dead {
+            let what = format!("{:?} goes on after its limit: {left:?}", self.delivery);
+            world.ledger.wrong(what);
+        }
+        if world.rng.u8(..4) == 0 {
+            // It goes on when it is polled again.
+            return Poll::Pending;
+        }
+        self.has_ended = true;
         let said = match world.rng.u8(..12) {
             0 => Said::Later,
             1 => Said::GaveUp,
@@ -79,10 +93,32 @@ impl Future for Lasting {
     }
 }
 
-/// Polls a future once. None of a simulation waits for anything.
-fn poll(mut future: SpawnedFuture) {
+/// Its time limit is over. (Or its node dies.)
+impl Drop for Lasting {
+    fn drop(&mut self) {
+        let mut world = self.shared.lock();
+        if self.has_ended || world.nodes[self.node].is_dead {
+            return;
+        }
+        let left = self.delivery.time_left();
+        world.note(format_args!(
+            "  node {} drops {}, {left:?} before its limit",
+            self.node,
+            token(self.delivery.payload())
+        ));
+        if left != Some(Duration::ZERO) {
+            let what = format!("{:?} is dropped {left:?} before its limit", self.delivery);
+            world.ledger.wrong(what);
+        }
+        world.ledger.said(self.node, &self.delivery, Said::Failed);
+    }
+}
+
+/// Polls a future once. Returns it if it goes on.
+fn poll(mut future: SpawnedFuture) -> Option<SpawnedFuture> {
     let mut context = Context::from_waker(Waker::noop());
-    let _ = future.as_mut().poll(&mut context);
+    let poll = future.as_mut().poll(&mut context);
+    poll.is_pending().then_some(future)
 }
 
 impl Shared {
@@ -173,6 +209,7 @@ impl Shared {
             shared: self.clone(),
             delivery,
             node,
+            has_ended: false,
         }
     }
 
@@ -211,7 +248,14 @@ impl Shared {
             return world.nodes[node].futures.push(future);
         }
         drop(world);
-        poll(future);
+        self.poll_once(node, future);
+    }
+
+    /// Polls a future. If it goes on, it is polled again later.
+    fn poll_once(&self, node: usize, future: SpawnedFuture) {
+        if let Some(future) = poll(future) {
+            self.lock().nodes[node].futures.push(future);
+        }
     }
 
     /// The executor of a process runs what has waited longest. `false`: nothing waits.
@@ -220,7 +264,7 @@ impl Shared {
         let futures = &mut world.nodes[node].futures;
         let future = (!futures.is_empty()).then(|| futures.remove(0));
         drop(world);
-        future.map(poll).is_some()
+        future.map(|future| self.poll_once(node, future)).is_some()
     }
 
     /// Whether handlers last on some node.
@@ -256,7 +300,7 @@ impl Shared {
                 let number = world.rng.usize(..count);
                 world.nodes[node].futures.swap_remove(number)
             };
-            self.run(node, || poll(future));
+            self.run(node, || self.poll_once(node, future));
             if !all {
                 return;
             }

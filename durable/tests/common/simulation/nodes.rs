@@ -193,7 +193,9 @@ impl Simulation {
             builder = match kind {
                 "batch" => builder.on_batch(kind, move |timers| shared.deliver_all(timers, node)),
                 "lasting" => {
-                    builder.on_async(kind, move |timer| shared.deliver_lasting(timer, node))
+                    let deliver = move |timer| shared.deliver_lasting(timer, node);
+                    let limit = Duration::from_millis(1_500);
+                    builder.on_async(kind, deliver).time_limit(kind, limit)
                 }
                 "limited" if is_async => builder.on_async(kind, move |timer| {
                     let shared = shared.clone();

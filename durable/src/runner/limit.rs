@@ -1,0 +1,76 @@
+//! Limit: LimitBegin and LimitEnd, how long one attempt may take.
+//!
+//! A future is dropped when its limit is over, and so is told by an alarm: a timer of the window's
+//! service, whose ticket the future's task polls. All other handlers look at their delivery, and
+//! what they answer counts.
+
+use crate::handler::delivery::Delivery;
+use crate::handler::limit::Limit;
+use crate::queue::fired::Fired;
+use crate::queue::link::DurableShared;
+use crate::queue::ticket::{Ticket, ticket};
+use crate::store::fault::{DurableFault, is_broken};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use wheelwork::TimerId;
+
+/// LimitBegin: an attempt begins. From now on its delivery has a limit, if there is one.
+pub(super) fn begin_limit(shared: &DurableShared, delivery: &mut Delivery) {
+    let lasts = shared.kinds.time_limit_of(&delivery.row);
+    delivery.limit = lasts.map(|lasts| Arc::new(Limit::begin(lasts, shared.limit_clock())));
+}
+
+/// LimitEnd, of a handler that has answered: counts it if it has taken too long.
+pub(super) fn note_over_time(shared: &DurableShared, delivery: &Delivery) {
+    if delivery.is_over_time() {
+        shared.counts.note_over_time();
+        #[cfg(feature = "tracing")]
+        crate::queue::events::over_time(delivery);
+    }
+}
+
+/// What wakes a future whose limit is over.
+pub(super) struct Alarm {
+    /// `None`: the service has stopped.
+    timer: Option<TimerId>,
+    /// It is told when the limit is over. `None`: it will not be told.
+    rings: Option<Ticket<()>>,
+}
+
+impl Alarm {
+    /// Sets the alarm of an attempt that has begun. `None`: it has no limit.
+    pub(super) fn set(shared: &DurableShared, delivery: &Delivery) -> Option<Self> {
+        let limit = delivery.limit.as_ref()?;
+        let (teller, rings) = ticket();
+        let timer = shared.schedule(limit.lasts, Fired::Limit(teller));
+        let rings = timer.is_some().then_some(rings);
+        Some(Self { timer, rings })
+    }
+
+    /// LimitEnd, of a future that is polled: whether it has taken too long. If not, its task is
+    /// woken then.
+    pub(super) fn is_over(&mut self, delivery: &Delivery, context: &mut Context<'_>) -> bool {
+        let told = self
+            .rings
+            .as_mut()
+            .map(|rings| Pin::new(rings).poll(context));
+        let has_rung = matches!(told, Some(Poll::Ready(Ok(()))));
+        if matches!(told, Some(Poll::Ready(_))) {
+            // (Or a stop has ended it.)
+            self.rings = None;
+        }
+        (has_rung || delivery.is_over_time()) && !is_broken(DurableFault::LimitForgotten)
+    }
+
+    /// The attempt has ended.
+    pub(super) fn clear(self, shared: &DurableShared) {
+        if let Some(rings) = self.rings {
+            rings.forget();
+        }
+        if let Some(timer) = self.timer {
+            shared.unschedule(timer);
+        }
+    }
+}
