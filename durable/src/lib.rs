@@ -37,6 +37,9 @@
 //! | WARN | a handler has failed | `kind`, `id`, `attempt`, `why` |
 //! | WARN | timers wait, as no handler has their kind | `kind`, `rows` |
 //!
+//! A handler runs in a span of the level INFO: `timer`, with `kind`, `id`, `attempt` and
+//! `traceparent`, or for a batch `timers`, with `kind` and `count`.
+//!
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![doc = include_str!("../docs/guide/features.md")]

@@ -1,5 +1,6 @@
 //! Client: the calls.
 
+use crate::handler::caught::caught;
 use crate::handler::error::DurableError;
 use crate::queue::fired::Fired;
 use crate::queue::link::DurableShared;
@@ -8,7 +9,8 @@ use crate::queue::stats::DurableStats;
 use crate::queue::ticket::{Ticket, ticket};
 use crate::store::contract::StoreError;
 use crate::store::fleet::Fleet;
-use crate::store::row::{DeadLetter, DurableId, Row, StoreTime};
+use crate::store::row::{DeadLetter, DurableId, Row, RowMore, StoreTime};
+use crate::store::trace::is_traceparent;
 use crate::store::when::{PayloadBytes, When};
 use crate::store::write::{Target, Write};
 use crate::sync::{JoinHandle, ThreadBuilder};
@@ -587,8 +589,20 @@ impl DurableClient {
             due: self.shared.due(when),
             payload: payload.0,
             calendar,
-            more: None,
+            more: self.trace_of_call(),
         })
+    }
+
+    /// The trace of the call that arms a timer, if the program tells it.
+    fn trace_of_call(&self) -> Option<Box<RowMore>> {
+        let hook = self.shared.hooks.trace_context.as_ref()?;
+        let trace = caught(hook).flatten();
+        let trace = trace.filter(|trace| is_traceparent(trace))?;
+        let more = RowMore {
+            trace: Some(trace.into()),
+            ..RowMore::default()
+        };
+        Some(Box::new(more))
     }
 
     pub(super) fn cancel_target(&self, target: Target) -> Result<bool, DurableError> {

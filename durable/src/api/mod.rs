@@ -13,6 +13,7 @@ pub(crate) mod recurring;
 #[cfg(feature = "metrics")]
 pub(crate) mod reporter;
 pub(crate) mod timer_builder;
+pub(crate) mod trace;
 #[cfg(feature = "serde")]
 pub(crate) mod typed;
 pub(crate) mod unhandled;

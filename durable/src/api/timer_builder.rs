@@ -124,7 +124,10 @@ impl<'a> TimerBuilder<'a> {
             return Err(DurableError::Invalid(why));
         }
         if self.more != RowMore::default() {
-            timer.more = Some(Box::new(self.more));
+            let more = timer.more.get_or_insert_default();
+            let of_call = more.trace.take();
+            **more = self.more;
+            more.trace = more.trace.take().or(of_call);
         }
         Ok((client, timer))
     }

@@ -19,6 +19,7 @@ use crate::store::write::TrialBegun;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering, Process, ThreadId, current};
 use crate::time::{Clock, system_time};
 use crossbeam_channel::Sender;
+use std::any::Any;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -90,6 +91,12 @@ impl Default for Healing {
     }
 }
 
+/// A hook that tells in which trace its thread is.
+pub(super) type TraceHook = Box<dyn Fn() -> Option<String> + Send + Sync>;
+
+/// A hook that has its thread be in a trace, until what it returns is dropped.
+pub(super) type RestoreHook = Box<dyn Fn(&str) -> Box<dyn Any> + Send + Sync>;
+
 /// What the builder has set.
 #[derive(Default)]
 pub(crate) struct DurableHooks {
@@ -102,6 +109,8 @@ pub(crate) struct DurableHooks {
     /// With the time after which it is told.
     pub(crate) store_stalled: Option<(Duration, StoreStalledHook)>,
     pub(crate) spawner: Option<Box<dyn Fn(SpawnedFuture) + Send + Sync>>,
+    pub(crate) trace_context: Option<TraceHook>,
+    pub(crate) restore_trace: Option<RestoreHook>,
 }
 
 /// Requests that may wait for the writer. If a caller leaves one more, it waits for its answer.

@@ -2,6 +2,7 @@
 
 use super::limit::note_over_time;
 use super::settle::{lateness, settle, verdict};
+use super::traced::traced_batch;
 use crate::handler::caught::caught;
 use crate::handler::delivery::Delivery;
 use crate::handler::kinds::BatchHandler;
@@ -12,7 +13,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// Calls the handler with these timers, and tells the writer how each ended.
 pub(super) fn call_batch(shared: &DurableShared, handler: &BatchHandler, timers: &[Delivery]) {
     let lateness: Vec<u64> = timers.iter().map(|timer| lateness(shared, timer)).collect();
-    let results = catch_unwind(AssertUnwindSafe(|| handler(timers)));
+    let results = traced_batch(timers, || {
+        catch_unwind(AssertUnwindSafe(|| handler(timers)))
+    });
     timers
         .iter()
         .for_each(|timer| note_over_time(shared, timer));

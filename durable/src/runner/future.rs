@@ -3,6 +3,7 @@
 use super::admit::{goes_alone, has_begun, has_expired, may_still_begin};
 use super::limit::{Alarm, begin_limit, note_over_time};
 use super::settle::{lateness, settle, verdict};
+use super::traced::{DeliverySpan, begin_span, end_span, in_span};
 use crate::handler::caught::caught;
 use crate::handler::delivery::{Delivery, HandlerResult};
 use crate::handler::kinds::{HandlerFuture, KindHandler};
@@ -36,6 +37,8 @@ pub(super) struct AsyncRun {
     future: Option<HandlerFuture>,
     /// The answer to TrialBegin, which it waits for.
     begun: Option<Ticket<TrialBegun>>,
+    /// Of an attempt that has begun. It is around each poll.
+    span: DeliverySpan,
     /// Of an attempt that has a limit, and has begun.
     alarm: Option<Alarm>,
     /// The thread that has polled this last. `None`: it has not begun, and no stop waits for it.
@@ -58,6 +61,7 @@ impl AsyncRun {
             lateness: None,
             future: None,
             begun: None,
+            span: DeliverySpan::default(),
             alarm: None,
             polled_by: None,
             is_over: false,
@@ -107,7 +111,10 @@ impl AsyncRun {
         self.lateness = Some(lateness(&self.shared, &self.delivery));
         let kind = self.shared.kinds.get(&self.delivery.row.kind);
         if let Some(KindHandler::Async(handler)) = kind.and_then(|kind| kind.handler.as_ref()) {
-            let made = catch_unwind(AssertUnwindSafe(|| handler(self.delivery.clone())));
+            self.span = begin_span(&self.shared, &self.delivery);
+            let made = in_span(&self.shared, &self.delivery, &self.span, || {
+                catch_unwind(AssertUnwindSafe(|| handler(self.delivery.clone())))
+            });
             match made {
                 Ok(future) => self.future = Some(future),
                 Err(panic) => self.end(Err(panic)),
@@ -139,7 +146,9 @@ impl AsyncRun {
         let Some(future) = &mut self.future else {
             return Poll::Ready(());
         };
-        let poll = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
+        let poll = in_span(&self.shared, &self.delivery, &self.span, || {
+            catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)))
+        });
         match poll {
             Ok(Poll::Pending) => return Poll::Pending,
             Ok(Poll::Ready(result)) => self.end(Ok(result)),
@@ -161,7 +170,10 @@ impl AsyncRun {
             return;
         }
         let future = self.future.take();
-        let dropped = catch_unwind(AssertUnwindSafe(|| drop(future)));
+        let dropped = in_span(&self.shared, &self.delivery, &self.span, || {
+            catch_unwind(AssertUnwindSafe(|| drop(future)))
+        });
+        end_span(std::mem::take(&mut self.span));
         let answer = match dropped {
             Ok(()) => answer,
             Err(panic) => {

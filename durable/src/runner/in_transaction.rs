@@ -4,6 +4,7 @@
 use super::admit::has_right;
 use super::limit::note_over_time;
 use super::settle::{lateness, settle, verdict};
+use super::traced::traced;
 use crate::handler::delivery::{Delivery, Done, Settlement, Verdict};
 use crate::handler::ending::Ending;
 use crate::handler::kinds::TransactionHandler;
@@ -35,7 +36,9 @@ pub(super) fn call_in_transaction(
         next: next.at,
     };
     let has_right = || has_right(shared, delivery);
-    let answer = catch_unwind(AssertUnwindSafe(|| handler(delivery, &ack, &has_right)));
+    let answer = traced(shared, delivery, || {
+        catch_unwind(AssertUnwindSafe(|| handler(delivery, &ack, &has_right)))
+    });
     note_over_time(shared, delivery);
     match answer {
         Ok(Ok(())) => {

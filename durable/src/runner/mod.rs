@@ -9,3 +9,4 @@ mod limit;
 mod one;
 pub(crate) mod run;
 mod settle;
+mod traced;

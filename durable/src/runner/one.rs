@@ -2,6 +2,7 @@
 
 use super::limit::note_over_time;
 use super::settle::{lateness, settle, verdict};
+use super::traced::traced;
 use crate::handler::delivery::{Delivery, Verdict};
 use crate::handler::kinds::{OneHandler, Said};
 use crate::queue::link::DurableShared;
@@ -12,7 +13,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// Calls the handler with this timer, and tells the writer how that ended.
 pub(super) fn call_one(shared: &DurableShared, handler: &OneHandler, delivery: &Delivery) {
     let lateness = lateness(shared, delivery);
-    let said = catch_unwind(AssertUnwindSafe(|| handler(delivery)));
+    let said = traced(shared, delivery, || {
+        catch_unwind(AssertUnwindSafe(|| handler(delivery)))
+    });
     note_over_time(shared, delivery);
     let verdict: Verdict = match said {
         Ok(Said::Result(result)) => verdict(shared, delivery, Ok(result)),

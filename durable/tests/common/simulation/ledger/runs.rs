@@ -129,7 +129,8 @@ impl Ledger {
         let is_same = delivery.payload() == &*row.payload
             && delivery.kind() == &*row.kind
             && (row.superseded || delivery.key() == row.key.as_deref())
-            && delivery.due() == row.due.system_time();
+            && delivery.due() == row.due.system_time()
+            && delivery.traceparent() == row.traceparent();
         self.demand(is_same, || format!("{delivery:?} is not {row:?}"));
         self.demand(delivery.due() <= now, || {
             format!("{token} is handled early")
