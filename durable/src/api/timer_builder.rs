@@ -91,7 +91,8 @@ impl<'a> TimerBuilder<'a> {
     ///
     /// # Errors
     /// As [`DurableClient::schedule`]. [`DurableError::Invalid`] if the timer would expire before
-    /// it is due.
+    /// it is due. Where nodes share the store, [`DurableError::Refused`] if the timer has an expiry
+    /// or a time limit, while a node lives whose version knows neither.
     ///
     /// Cost: that of `schedule`, and an allocation.
     pub fn schedule(self) -> Result<DurableId, DurableError> {
