@@ -5,7 +5,7 @@ use super::codec::Codec;
 use super::delivery::{Delivery, HandlerResult};
 use super::places::Places;
 use super::retry::RetryPolicy;
-use crate::store::row::{DurableId, HeldWhy, Row};
+use crate::store::row::{DurableId, HeldWhy};
 #[cfg(feature = "postgres")]
 use crate::store::write::Write;
 use crate::sync::{AtomicBool, Ordering};
@@ -127,12 +127,6 @@ impl Kinds {
         self.get(name)
             .and_then(|kind| kind.retry)
             .unwrap_or(self.retry)
-    }
-
-    /// How long an attempt of this timer may take.
-    pub(crate) fn time_limit_of(&self, row: &Row) -> Option<Duration> {
-        let of_kind = || self.get(&row.kind).and_then(|kind| kind.time_limit);
-        row.time_limit().or_else(of_kind)
     }
 
     /// The codec of a kind.

@@ -106,10 +106,11 @@ impl AsyncRun {
             self.leave();
             return Poll::Ready(());
         }
-        begin_limit(&self.shared, &mut self.delivery);
+        let kind = self.shared.kinds.get(&self.delivery.row.kind);
+        let of_kind = kind.and_then(|kind| kind.time_limit);
+        begin_limit(&self.shared, of_kind, &mut self.delivery);
         self.alarm = Alarm::set(&self.shared, &self.delivery);
         self.lateness = Some(lateness(&self.shared, &self.delivery));
-        let kind = self.shared.kinds.get(&self.delivery.row.kind);
         if let Some(KindHandler::Async(handler)) = kind.and_then(|kind| kind.handler.as_ref()) {
             self.span = begin_span(&self.shared, &self.delivery);
             let made = in_span(&self.shared, &self.delivery, &self.span, || {

@@ -14,11 +14,17 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use wheelwork::TimerId;
 
 /// LimitBegin: an attempt begins. From now on its delivery has a limit, if there is one.
-pub(super) fn begin_limit(shared: &DurableShared, delivery: &mut Delivery) {
-    let lasts = shared.kinds.time_limit_of(&delivery.row);
+/// `of_kind`: that of its kind, which the timer's own comes before.
+pub(super) fn begin_limit(
+    shared: &DurableShared,
+    of_kind: Option<Duration>,
+    delivery: &mut Delivery,
+) {
+    let lasts = delivery.row.time_limit().or(of_kind);
     delivery.limit = lasts.map(|lasts| Arc::new(Limit::begin(lasts, shared.limit_clock())));
 }
 

@@ -185,7 +185,7 @@ fn call(
         timers.retain(|delivery| begins(shared, delivery) && !has_expired(shared, delivery));
         timers
             .iter_mut()
-            .for_each(|delivery| begin_limit(shared, delivery));
+            .for_each(|delivery| begin_limit(shared, kind.time_limit, delivery));
     }
     match &kind.handler {
         None => {}
