@@ -58,6 +58,8 @@ mod time;
 mod writer;
 
 pub use api::builder::DurableBuilder;
+#[cfg(feature = "calendar")]
+pub use api::calendars::{CalendarPage, CalendarRow};
 pub use api::client::{Durable, DurableClient};
 pub use api::keyed::Keyed;
 pub use api::list::{ListPage, ListQuery};

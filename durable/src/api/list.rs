@@ -81,6 +81,13 @@ impl ListQuery {
         self
     }
 
+    /// Timers with a calendar.
+    #[must_use]
+    pub const fn recurring(mut self) -> Self {
+        self.filter.recurring = true;
+        self
+    }
+
     /// Timers in this state, as it is when they are read.
     #[must_use]
     pub const fn state(mut self, state: TimerState) -> Self {

@@ -2,6 +2,8 @@
 
 pub(crate) mod backup;
 pub(crate) mod builder;
+#[cfg(feature = "calendar")]
+pub(crate) mod calendars;
 pub(crate) mod client;
 pub(crate) mod health;
 #[cfg(feature = "postgres")]

@@ -16,6 +16,8 @@ pub struct RowFilter {
     pub kind: Option<Arc<str>>,
     /// Rows with a key that begins so.
     pub key_prefix: Option<Arc<str>>,
+    /// Rows with a calendar alone.
+    pub recurring: bool,
 }
 
 impl RowFilter {
@@ -23,19 +25,25 @@ impl RowFilter {
     pub const ALL: Self = Self {
         kind: None,
         key_prefix: None,
+        recurring: false,
     };
 
     /// Whether it is for all rows.
     pub const fn is_all(&self) -> bool {
-        self.kind.is_none() && self.key_prefix.is_none()
+        self.kind.is_none() && self.key_prefix.is_none() && !self.recurring
     }
 
-    /// Whether it is for a row of this kind, with this key.
-    pub fn takes(&self, kind: &str, key: Option<&str>) -> bool {
+    /// Whether it is for this row.
+    pub fn takes(&self, row: &Row) -> bool {
+        self.takes_parts(&row.kind, row.key.as_deref(), row.calendar.is_some())
+    }
+
+    /// Whether it is for a row of this kind, with this key, and with a calendar or without one.
+    pub(crate) fn takes_parts(&self, kind: &str, key: Option<&str>, recurs: bool) -> bool {
         let is_kind = self.kind.as_ref().is_none_or(|wanted| **wanted == *kind);
         let prefix = self.key_prefix.as_ref();
         let has_prefix = |prefix: &Arc<str>| key.is_some_and(|key| key.starts_with(&**prefix));
-        is_kind && prefix.is_none_or(has_prefix)
+        is_kind && prefix.is_none_or(has_prefix) && (recurs || !self.recurring)
     }
 
     /// Whether one of its texts has a zero byte, which no text of a database has.
@@ -66,7 +74,7 @@ impl Listed {
         let looked_at = (rows.len(), rows.iter().map(Row::bytes).sum());
         let is_full = limit.is_reached(looked_at.0, looked_at.1);
         let next = rows.last().map(Row::position).filter(|_| is_full);
-        rows.retain(|row| filter.takes(&row.kind, row.key.as_deref()));
+        rows.retain(|row| filter.takes(row));
         Self {
             rows,
             looked_at,

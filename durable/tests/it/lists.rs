@@ -6,6 +6,8 @@ use std::error::Error;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 use wheelwork::ManualClock;
+#[cfg(feature = "calendar")]
+use wheelwork_durable::CalendarPage;
 use wheelwork_durable::contract::{
     Gate, HeldWhy, Outcome, Settled, SliceLimit, Store, Target, Write,
 };
@@ -253,6 +255,49 @@ fn held_timers_are_listed_by_the_deadline_that_they_had() {
     let until = SystemTime::UNIX_EPOCH + Duration::from_millis(now.as_millis()) + HOUR;
     let first = texts(&timers, ListQuery::new().due(..=until).limit(3));
     assert_eq!(first, names[..9]);
+}
+
+#[cfg(feature = "calendar")]
+#[test]
+fn calendars_tell_their_next_runs() -> Result<(), Box<dyn Error>> {
+    use wheelwork::calendar::Calendar;
+    let clock = ManualClock::new();
+    let timers = Durable::builder(Memory::new())
+        .clock(clock.clone())
+        .on("fails", |_| Err("it does".into()))
+        .retry_policy(RetryPolicy::new().first(7 * SECOND))
+        .start()?;
+    // (Noon of a day in 2023.)
+    let noon = SystemTime::UNIX_EPOCH + Duration::from_secs(19_675 * 86_400 + 43_200);
+    clock.set_system_time(noon);
+    let daily = |hour, kind| {
+        let calendar = Calendar::daily(hour, 0)?.zone("UTC")?;
+        timers.schedule_calendar(kind, calendar, format!("{hour}"))?;
+        Ok::<_, Box<dyn Error>>(())
+    };
+    daily(9, "report")?;
+    daily(13, "fails")?;
+    daily(15, "report")?;
+    for _ in 0..200 {
+        timers.schedule("mail", HOUR, "")?;
+    }
+    let hours = |page: &CalendarPage| -> Vec<Vec<u64>> {
+        let since = |time: &SystemTime| time.duration_since(noon).unwrap().as_secs() / 3_600;
+        let runs = page.rows.iter().map(|row| &row.runs);
+        runs.map(|runs| runs.iter().map(since).collect()).collect()
+    };
+    let page = timers.calendars(None, 2, 3)?;
+    assert_eq!(hours(&page), [[1, 25, 49], [3, 27, 51]]);
+    let rest = timers.calendars(page.next, 2, 3)?;
+    assert_eq!((hours(&rest), rest.next), (vec![vec![21, 45, 69]], None));
+    assert_eq!(timers.calendars(None, 9, 0)?.rows[0].runs, []);
+    // Its first run has failed, and is tried again in a few seconds.
+    clock.advance(HOUR + SECOND);
+    let page = timers.calendars(None, 1, 2)?;
+    let again = page.rows[0].row.due.system_time();
+    assert!(again > noon + HOUR && again < noon + HOUR + 10 * SECOND);
+    assert_eq!(page.rows[0].runs, [again, noon + 25 * HOUR]);
+    Ok(())
 }
 
 #[test]

@@ -100,6 +100,7 @@ impl Postgres {
             bytes: i64::try_from(looking.bytes).unwrap_or(i64::MAX),
             kind: looking.filter.kind.as_deref(),
             prefix: looking.filter.key_prefix.as_deref(),
+            recurring: looking.filter.recurring,
         };
         let found = self.session.run(async |live| live.ask(&look).await)?;
         let mut counts = BTreeMap::new();

@@ -98,7 +98,7 @@ impl Loading<'_> {
             return Err(damaged("recent", number, "it is not as it was written"));
         }
         listed.looked_at.0 += 1;
-        if filter.takes(view.kind, view.key) {
+        if filter.takes_parts(view.kind, view.key, view.calendar.is_some()) {
             let row = self.state.row(&view, number, self.names);
             listed.looked_at.1 += row.bytes();
             listed.rows.push(row);

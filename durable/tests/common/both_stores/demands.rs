@@ -181,6 +181,7 @@ fn lists_are_filtered<S: Both>(open: &mut Opened<S>) {
             row.id = DurableId::new(7, at(due), number + 1);
         }
         row.kind = ["mail", "report"][number as usize % 5 % 2].into();
+        row.calendar = (number % 7 == 0).then(|| "0 4 * * * UTC".into());
         rows.push(row);
     }
     let mut plain = open.row(100, None);
@@ -190,20 +191,26 @@ fn lists_are_filtered<S: Both>(open: &mut Opened<S>) {
     open.store.commit(arms, &mut Unasked).unwrap();
     rows.sort_unstable_by_key(Row::position);
     let text = |text: &str| Some(text.into());
-    for (kind, key_prefix) in [
-        (None, None),
-        (text("mail"), None),
-        (text("other"), None),
-        (None, text("")),
-        (None, text("a")),
-        (None, text("a/1")),
-        (None, text("aé/")),
-        (None, text("a%")),
-        (None, text("\0")),
-        (text("report"), text("ab")),
+    for (kind, key_prefix, recurring) in [
+        (None, None, false),
+        (text("mail"), None, false),
+        (text("other"), None, false),
+        (None, text(""), false),
+        (None, text("a"), false),
+        (None, text("a/1"), false),
+        (None, text("aé/"), false),
+        (None, text("a%"), false),
+        (None, text("\0"), false),
+        (text("report"), text("ab"), false),
+        (None, None, true),
+        (text("mail"), text("ab"), true),
     ] {
-        let filter = RowFilter { kind, key_prefix };
-        let takes = |row: &&Row| filter.takes(&row.kind, row.key.as_deref());
+        let filter = RowFilter {
+            kind,
+            key_prefix,
+            recurring,
+        };
+        let takes = |row: &&Row| filter.takes(row);
         let expected: Vec<Row> = rows.iter().filter(takes).cloned().collect();
         for slice in [1, 7, 90, 91, 92, 100_000] {
             let found = listed(open, &filter, slice);

@@ -323,7 +323,7 @@ impl SharedStore for SharedMemory {
             let row = kept.seen(&kept.rows[&position.id], &self.own);
             listed.looked_at = (rows + 1, bytes + row.bytes());
             listed.next = Some(position);
-            if filter.takes(&row.kind, row.key.as_deref()) {
+            if filter.takes(&row) {
                 listed.rows.push(row);
             }
         }

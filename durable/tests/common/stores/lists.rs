@@ -34,6 +34,7 @@ pub fn lists_are_filtered(place: &dyn Place) {
         let key = format!("{}/{number}", ["a", "aé", "ab"][number as usize % 3]);
         let mut row = open.keyed(due, &key);
         row.kind = ["mail", "report"][number as usize % 2].into();
+        row.calendar = (number % 7 == 0).then(|| "0 4 * * * UTC".into());
         rows.push(row);
     }
     let mut plain = open.row(100);
@@ -42,21 +43,27 @@ pub fn lists_are_filtered(place: &dyn Place) {
     open.write(rows.iter().cloned().map(Write::Arm));
     rows.sort_by_key(Row::position);
     let text = |text: &str| Some(text.into());
-    for (kind, key_prefix) in [
-        (None, None),
-        (text("mail"), None),
-        (text("other"), None),
-        (text(""), None),
-        (None, text("")),
-        (None, text("a")),
-        (None, text("a/1")),
-        (None, text("aé/")),
-        (None, text("a%")),
-        (None, text("\0")),
-        (text("report"), text("ab")),
+    for (kind, key_prefix, recurring) in [
+        (None, None, false),
+        (text("mail"), None, false),
+        (text("other"), None, false),
+        (text(""), None, false),
+        (None, text(""), false),
+        (None, text("a"), false),
+        (None, text("a/1"), false),
+        (None, text("aé/"), false),
+        (None, text("a%"), false),
+        (None, text("\0"), false),
+        (text("report"), text("ab"), false),
+        (None, None, true),
+        (text("mail"), text("ab"), true),
     ] {
-        let filter = RowFilter { kind, key_prefix };
-        let takes = |row: &&Row| filter.takes(&row.kind, row.key.as_deref());
+        let filter = RowFilter {
+            kind,
+            key_prefix,
+            recurring,
+        };
+        let takes = |row: &&Row| filter.takes(row);
         let expected: Vec<Row> = rows.iter().filter(takes).cloned().collect();
         for slice in [1, 2, 7, 60, 61, 62, 1_000] {
             let found = listed(&mut open, &filter, slice);

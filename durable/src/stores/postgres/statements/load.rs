@@ -49,8 +49,8 @@ WHERE c.before < :bytes ORDER BY c.due, c.id"
 
 statement! {
     /// The first rows of each partition after a position, each with its epoch and whether it is of
-    /// this kind and has a key that begins so. Others are without their payloads. It ends at a
-    /// number of bytes of payloads in all.
+    /// this kind, has a key that begins so, and has a calendar. Others are without their payloads.
+    /// It ends at a number of bytes of payloads in all.
     Look<'a> {
         part: &'a [i16],
         due: i64,
@@ -60,6 +60,7 @@ statement! {
         bytes: i64,
         kind: Option<&'a str>,
         prefix: Option<&'a str>,
+        recurring: bool,
     }
     -> (Row, i64, bool) = |row| (row_of(row), row.get(ROW_COLUMNS), row.get(ROW_COLUMNS + 1));
     "
@@ -76,7 +77,7 @@ SELECT c.due, c.id, c.kind, c.key, c.payload, c.attempts, c.calendar, c.supersed
             SELECT r.*, (:kind::text IS NULL OR r.kind = :kind::text)
                 AND (:prefix::text IS NULL
                     OR COALESCE(left(r.key, length(:prefix::text)) = :prefix::text, false))
-                AS taken
+                AND (NOT :recurring::boolean OR r.calendar IS NOT NULL) AS taken
             FROM {s}.timer r WHERE r.part = p.part AND (r.due, r.id) > (:due, :id)
             AND r.due <= :until ORDER BY r.due, r.id LIMIT :limit) t) f) c
 WHERE c.before < :bytes ORDER BY c.due, c.id"

@@ -44,8 +44,9 @@ static TYPES: [(&str, Type); 17] = [
 ];
 
 /// The types that parameters are cast to.
-static CASTS: [(&str, Type); 8] = [
+static CASTS: [(&str, Type); 9] = [
     ("bigint[]", Type::INT8_ARRAY),
+    ("boolean", Type::BOOL),
     ("boolean[]", Type::BOOL_ARRAY),
     ("bytea[]", Type::BYTEA_ARRAY),
     ("float8", Type::FLOAT8),
