@@ -58,6 +58,7 @@ mod time;
 mod writer;
 
 pub use api::builder::DurableBuilder;
+pub use api::bulk::{Bulk, BulkProgress, DeadQuery, Shift};
 #[cfg(feature = "calendar")]
 pub use api::calendars::{CalendarPage, CalendarRow};
 pub use api::client::{Durable, DurableClient};

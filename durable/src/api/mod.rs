@@ -2,6 +2,7 @@
 
 pub(crate) mod backup;
 pub(crate) mod builder;
+pub(crate) mod bulk;
 #[cfg(feature = "calendar")]
 pub(crate) mod calendars;
 pub(crate) mod client;

@@ -1,5 +1,6 @@
 #![doc = include_str!("README.md")]
 
+pub(crate) mod bulk;
 pub(crate) mod counter;
 #[cfg(feature = "tracing")]
 pub(crate) mod events;

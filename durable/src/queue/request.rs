@@ -5,6 +5,7 @@
 //! the writer itself change no row. The calls make them by the functions of [`Request`], which say
 //! what each is answered with.
 
+use super::bulk::{BulkCounts, BulkTask};
 use super::paging::{Found, Paged, Paging};
 use super::ticket::Teller;
 use crate::handler::delivery::{Delivery, Done, Settlement};
@@ -75,6 +76,8 @@ pub(crate) enum Change {
     One(Write),
     CancelMany(Vec<DurableId>),
     CancelKind(Arc<str>),
+    /// All timers or dead letters of a query are changed.
+    Bulk(BulkTask, Arc<BulkCounts>),
     /// A suspect is about to be handled alone: its crashes then.
     Begin(Settled, u32),
 }
@@ -85,7 +88,7 @@ pub(crate) enum Reply {
     Ids(Teller<Vec<DurableId>>),
     /// Whether there was something to change.
     Yes(Teller<bool>),
-    /// How many rows are gone.
+    /// How many rows are gone, or were changed.
     Count(Teller<usize>),
     Begun(Teller<TrialBegun>),
     /// No thread waits.
@@ -148,6 +151,11 @@ impl Request {
 
     pub(crate) fn cancel_kind(kind: Arc<str>, teller: Teller<usize>) -> Self {
         Self::Change(Change::CancelKind(kind), Reply::Count(teller))
+    }
+
+    /// The answer says how many were changed.
+    pub(crate) fn bulk(task: BulkTask, counts: Arc<BulkCounts>, teller: Teller<usize>) -> Self {
+        Self::Change(Change::Bulk(task, counts), Reply::Count(teller))
     }
 
     /// One row or dead letter is changed. The answer says whether it was.

@@ -129,6 +129,8 @@ pub enum DurableFault {
     HealKeepsFence,
     /// A page of a list begins after all rows of the last one's deadline.
     CursorSkips,
+    /// TurnSlice: a timer that a call has carried behind its place is moved again there.
+    CarriedAgain,
 }
 
 /// Those that the simulation of a process notices, but for the steps of an outage and of a hold.

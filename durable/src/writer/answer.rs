@@ -81,6 +81,7 @@ impl Writer {
                 // (A call for many timers may name none. It gets its answer, too.)
                 Many::Arm(many) => self.arm_many(many, outcomes, clocks),
                 Many::Cancel(many) => self.cancel_many(many, outcomes),
+                Many::Bulk(bulk) => self.bulk_done(bulk, outcomes, clocks),
                 Many::Kind(_) => return outcomes.next_unmade().map(NotMade::from),
             },
             // These are not set aside: the suspect's delivery comes back, or the writer takes the
@@ -134,13 +135,17 @@ impl Writer {
                 None => reply.count(many.gone),
                 Some(why) => reply.refuse(&why),
             },
+            Many::Bulk(bulk) => match bulk.refused {
+                None => reply.count(bulk.changed),
+                Some(why) => reply.refuse(&why),
+            },
             Many::Kind(kind) => self.go_on_with_kind(kind, outcomes.next(), reply),
         }
     }
 
     /// Takes the outcome of the change of one row or dead letter, and follows it. Returns whether
     /// the change was made.
-    fn one_done(&mut self, outcomes: &mut Outcomes, clocks: ClockReading) -> bool {
+    pub(super) fn one_done(&mut self, outcomes: &mut Outcomes, clocks: ClockReading) -> bool {
         let Some(outcome) = outcomes.next() else {
             return false;
         };

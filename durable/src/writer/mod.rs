@@ -3,7 +3,8 @@
 pub(crate) mod alone;
 pub(crate) mod answer;
 pub(crate) mod aside;
-pub(crate) mod core;
+pub(crate) mod bulk;
+mod core;
 pub(crate) mod down;
 pub(crate) mod fleet;
 pub(crate) mod heal;

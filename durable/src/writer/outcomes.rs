@@ -40,6 +40,11 @@ impl Outcomes {
         self.all.next()
     }
 
+    /// The next one, which is not taken yet.
+    pub(super) fn peek(&self) -> Option<&Outcome> {
+        self.all.as_slice().first()
+    }
+
     /// Takes the next one, if its change was not made.
     pub(super) fn next_unmade(&mut self) -> Option<Unmade> {
         let next = self.all.as_slice().first();

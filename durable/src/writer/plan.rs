@@ -3,9 +3,12 @@
 use super::hold::ToHold;
 use crate::handler::delivery::Delivery;
 use crate::handler::error::DurableError;
+use crate::queue::bulk::{BulkCounts, BulkTask};
 use crate::queue::request::{NewTimer, Reply};
 use crate::store::row::{DeadLetter, DurableId};
 use crate::store::write::{KindSlice, Write};
+use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 use std::vec;
 
@@ -49,6 +52,7 @@ pub(super) enum Many {
     Arm(ManyArmed),
     Cancel(ManyCancelled),
     Kind(KindCancelled),
+    Bulk(ManyBulk),
 }
 
 /// What a call for many timers has armed.
@@ -83,6 +87,25 @@ pub(super) struct KindCancelled {
     pub(super) moved: Vec<DurableId>,
     /// How many this call has cancelled so far.
     pub(super) gone: usize,
+}
+
+/// What a call has done that changes all timers, or all dead letters, of a query.
+pub(super) struct ManyBulk {
+    /// What is to be done, and where it goes on.
+    pub(super) task: BulkTask,
+    /// Held rows were looked for up to the end, and there is none.
+    pub(super) none_held: bool,
+    /// There may be another slice.
+    pub(super) has_more: bool,
+    /// Changes whose outcome is not known yet.
+    pub(super) left: usize,
+    /// How many this call has changed so far.
+    pub(super) changed: usize,
+    /// Those that it has moved to where it has yet to come.
+    pub(super) moved: HashSet<DurableId>,
+    /// Why one of the changes was refused.
+    pub(super) refused: Option<DurableError>,
+    pub(super) counts: Arc<BulkCounts>,
 }
 
 /// What a delivery has come to.
@@ -197,11 +220,16 @@ impl Many {
         }))
     }
 
+    pub(super) fn bulk(task: BulkTask, counts: Arc<BulkCounts>) -> Box<Self> {
+        Box::new(Self::Bulk(ManyBulk::new(task, counts)))
+    }
+
     fn writes(&self) -> usize {
         match self {
             Self::Arm(many) => many.rows.len(),
             Self::Cancel(many) => many.left,
             Self::Kind(_) => 1,
+            Self::Bulk(bulk) => bulk.left,
         }
     }
 
@@ -218,6 +246,7 @@ impl Many {
             Self::Arm(many) => many.refused.is_none() && many.rest.len() > 0,
             Self::Cancel(many) => many.refused.is_none() && many.rest.len() > 0,
             Self::Kind(_) => false,
+            Self::Bulk(bulk) => bulk.refused.is_none() && bulk.has_more,
         }
     }
 }

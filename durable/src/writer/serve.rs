@@ -44,7 +44,7 @@ impl Writer {
         }
         // These come last, so that a call for all timers of a kind finds the timers that were armed
         // before it.
-        self.plan_large(room, &mut changes);
+        let planned = self.plan_large(room, &mut changes);
         if is_broken(DurableFault::SettledLast) {
             changes.writes.rotate_left(settled);
             changes.plans.rotate_left(settled);
@@ -55,7 +55,7 @@ impl Writer {
             elapsed,
         } = changes;
         let kept = self.kept_writes(&plans, &writes);
-        let outcomes = match self.commit_in_pace(writes) {
+        let outcomes = match planned.and_then(|()| self.commit_in_pace(writes)) {
             Ok(outcomes) => outcomes,
             Err(error) => {
                 self.note_failure(&error);
@@ -121,6 +121,9 @@ impl Writer {
             },
             Change::ArmMany(timers) => return self.large.push(Many::arm(timers), reply),
             Change::CancelMany(ids) => return self.large.push(Many::cancel(ids, 0), reply),
+            Change::Bulk(task, counts) => {
+                return self.large.push(Many::bulk(task, counts), reply);
+            }
             Change::CancelKind(kind) => return self.large.push(Many::kind(&kind), reply),
         }
         self.wait_behind(from, changes);

@@ -11,21 +11,33 @@ use std::time::Instant;
 
 impl Writer {
     /// TurnSlice: plans the next slice of each large call, while the turn has room.
-    pub(super) fn plan_large(&mut self, mut room: SliceLimit, changes: &mut Changes) {
+    pub(super) fn plan_large(
+        &mut self,
+        mut room: SliceLimit,
+        changes: &mut Changes,
+    ) -> Result<(), StoreError> {
         for _ in 0..self.large.writes.len() {
             if room.is_reached(0, 0) {
-                return;
+                break;
             }
             let Some((mut many, reply)) = self.large.writes.pop_front() else {
-                return;
+                break;
             };
             let from = changes.writes.len();
-            let (rows, bytes) = self.plan_slice(&mut many, room, &mut changes.writes);
-            room.rows -= rows;
+            let (rows, bytes) = match self.plan_slice(&mut many, room, &mut changes.writes) {
+                Ok(size) => size,
+                Err(error) => {
+                    // (It is refused with the others that are under way.)
+                    self.large.push(many, reply);
+                    return Err(error);
+                }
+            };
+            room.rows = room.rows.saturating_sub(rows);
             room.bytes = room.bytes.saturating_sub(bytes);
             changes.add_plan(Plan::Many(many), reply);
             self.wait_behind(from, changes);
         }
+        Ok(())
     }
 
     /// Plans the next slice of a large call. Returns how many rows and bytes it has.
@@ -34,7 +46,7 @@ impl Writer {
         many: &mut Many,
         room: SliceLimit,
         writes: &mut Vec<Write>,
-    ) -> (usize, usize) {
+    ) -> Result<(usize, usize), StoreError> {
         let (mut rows, mut bytes) = (0, 0);
         match many {
             Many::Arm(many) => {
@@ -63,8 +75,9 @@ impl Writer {
                 rows = room.rows;
                 writes.push(Write::CancelKind(kind.slice.clone()));
             }
+            Many::Bulk(bulk) => return self.plan_bulk(bulk, room, writes),
         }
-        (rows, bytes)
+        Ok((rows, bytes))
     }
 
     /// TurnCommit: and notes how long it takes.

@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wheelwork::ManualClock;
 use wheelwork_durable::contract::{Gate, Outcome, Store, Target, Write};
-use wheelwork_durable::{Durable, DurableError, DurableId, Memory, Row, StoreError, StoreTime};
+use wheelwork_durable::{
+    Durable, DurableError, DurableId, ListQuery, Memory, Row, Shift, StoreError, StoreTime,
+};
 
 const MS: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -200,6 +202,27 @@ fn an_acknowledgement_that_is_held_up_is_made_later() {
     assert_eq!(timers.durable.list(.., 10).unwrap().len(), 0);
     assert_eq!(timers.handled(), [""; 0], "it was handled once");
     assert_eq!(timers.durable.stats().done, 1);
+}
+
+/// It changes what it can, waits for the rest of its slice, and then goes on.
+#[test]
+fn a_call_for_many_timers_waits_for_the_one_that_is_held_up() {
+    let timers = timers();
+    for key in ["J", "K", "L"] {
+        let timer = timers.durable.key(key);
+        timer.schedule("mail", HOUR, key).unwrap();
+    }
+    timers.lock("K");
+    let all = ListQuery::new();
+    let moves = timers.durable.move_all(&all, Shift::Later(HOUR)).unwrap();
+    timers.clock.advance(MS * 300);
+    let due = |key| timers.durable.key(key).get().unwrap().unwrap().due;
+    assert!(due("J") > due("K") && due("J") == due("L"));
+    timers.unlock();
+    timers.clock.advance(MS * 300);
+    assert_eq!(due("J"), due("K"));
+    assert_eq!(moves.progress().changed, 3);
+    assert_eq!(moves.wait().unwrap(), 3);
 }
 
 #[test]

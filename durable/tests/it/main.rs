@@ -10,6 +10,7 @@ mod answers;
 mod backup;
 mod beside_large;
 mod board;
+mod bulk;
 mod check;
 mod crashes;
 #[path = "../common/durable_model.rs"]

@@ -10,6 +10,7 @@ mod floor;
 mod golden;
 mod held;
 mod kinds;
+mod lists;
 mod nodes;
 mod outbox_with;
 #[path = "../common/own_schema.rs"]

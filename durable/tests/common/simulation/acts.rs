@@ -53,7 +53,14 @@ impl Shared {
                 }
             }
             Act::CancelMany => self.cancel_many(node, &handle),
-            Act::CancelKind => self.cancel_kind(node, &handle, is_outside),
+            Act::CancelKind => {
+                let moves = self.lock().rng.bool();
+                if moves {
+                    self.move_kind(node, &handle);
+                } else {
+                    self.cancel_kind(node, &handle, is_outside);
+                }
+            }
             Act::Look => {
                 self.look(node, &handle);
                 self.page(node, &handle, is_outside);
@@ -220,7 +227,12 @@ impl Shared {
             }
             letters
         };
-        self.end_letter(node, handle, &letters);
+        let ends_all = self.lock().rng.u8(..4) == 0;
+        if ends_all {
+            self.end_letters(node, handle, &letters);
+        } else {
+            self.end_letter(node, handle, &letters);
+        }
     }
 }
 

@@ -2,9 +2,11 @@
 
 use super::answers::Pending;
 use super::ledger::{State, token};
-use super::world::Shared;
+use super::world::{MS, Shared};
 use wheelwork_durable::contract::Target;
-use wheelwork_durable::{DeadLetter, DurableClient, DurableError, Row, When};
+use wheelwork_durable::{
+    DeadLetter, DeadQuery, DurableClient, DurableError, ListQuery, Row, Shift, When,
+};
 
 /// A timer that is about to be armed.
 struct NewTimer {
@@ -337,6 +339,69 @@ impl Shared {
                 }
             }
             Err(error) => world.check_error(node, "retry", &error),
+        }
+    }
+
+    /// Revives or discards all dead letters of the kind of one of these.
+    pub fn end_letters(&self, node: usize, handle: &DurableClient, letters: &[DeadLetter]) {
+        let (kind, revives, nested, before) = {
+            let mut world = self.lock();
+            let letter = world.rng.choice(letters);
+            let Some(kind) = letter.map(|letter| letter.row.kind.clone()) else {
+                return;
+            };
+            let revives = world.rng.bool();
+            world.note(format_args!("node {node} revives {revives}: all of {kind}"));
+            let before = world.ledger.dead_of(&kind);
+            (kind, revives, world.nested, before)
+        };
+        let query = DeadQuery::new().kind(kind);
+        let answer = self.run(node, || match revives {
+            true => handle.revive_all(&query)?.wait(),
+            false => handle.discard_all(&query)?.wait(),
+        });
+        let mut world = self.lock();
+        match answer {
+            Ok(count) => {
+                // (A letter that is revived may be dead again meanwhile.)
+                let is_right = match revives {
+                    true => count >= before,
+                    false => count == before,
+                };
+                if !is_right && world.nested == nested {
+                    let what = format!("{query:?}: {count} of {before} were changed");
+                    world.ledger.wrong(what);
+                }
+            }
+            Err(error) => world.check_error(node, "end_letters", &error),
+        }
+    }
+
+    /// Moves all timers of a kind, by chance which.
+    pub fn move_kind(&self, node: usize, handle: &DurableClient) {
+        let (kind, shift, nested, before) = {
+            let mut world = self.lock();
+            let kind = world.kind();
+            let by = MS * world.rng.u32(..5_000);
+            let shift = match world.rng.u8(..3) {
+                0 => Shift::Sooner(by),
+                _ => Shift::Later(by),
+            };
+            world.note(format_args!("node {node} moves all of {kind}: {shift:?}"));
+            let stored = world.ledger.stored();
+            let before = stored.filter(|timer| *timer.row.kind == *kind).count();
+            (kind, shift, world.nested, before)
+        };
+        let query = ListQuery::new().kind(kind);
+        let answer = self.run(node, || handle.move_all(&query, shift)?.wait());
+        let mut world = self.lock();
+        match answer {
+            Ok(count) if count > before && world.nested == nested => {
+                let what = format!("{count} of {before} of {kind} were moved");
+                world.ledger.wrong(what);
+            }
+            Ok(_) => {}
+            Err(error) => world.check_error(node, "move_all", &error),
         }
     }
 }

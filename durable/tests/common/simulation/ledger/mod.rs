@@ -216,6 +216,12 @@ impl Ledger {
         timers.filter(move |timer| timer.state == state)
     }
 
+    /// How many letters of a kind are dead.
+    pub fn dead_of(&self, kind: &str) -> usize {
+        let dead = self.in_state(State::Dead);
+        dead.filter(|timer| *timer.row.kind == *kind).count()
+    }
+
     pub fn is_dead(&self, id: DurableId) -> bool {
         let timer = self.timers.get(&id);
         timer.is_some_and(|timer| timer.state == State::Dead)
