@@ -21,8 +21,6 @@ pub(crate) type Found = (Vec<Vec<Row>>, Option<Position>);
 pub(crate) struct Paging {
     /// What is still to be read.
     pub(crate) rest: Paged,
-    /// Held rows were looked for up to the end, and there is none.
-    pub(crate) none_held: bool,
     pub(crate) found: Vec<Vec<Row>>,
     /// How many more are wanted.
     pub(crate) left: usize,
@@ -44,7 +42,6 @@ impl Paging {
     pub(crate) const fn new(rest: Paged, left: usize, teller: Teller<Found>) -> Self {
         Self {
             rest,
-            none_held: false,
             found: Vec::new(),
             left,
             teller,

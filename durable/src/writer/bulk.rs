@@ -21,7 +21,6 @@ impl ManyBulk {
         Self {
             task,
             counts,
-            none_held: false,
             has_more: true,
             left: 0,
             changed: 0,
@@ -75,9 +74,8 @@ impl Writer {
                 looked_at
             }
             BulkTask::Move(paged, shift) => {
-                let (none_held, moved) = (&mut bulk.none_held, &mut bulk.moved);
-                let (looked_at, more) =
-                    self.each_row(paged, *shift, none_held, moved, limit, writes)?;
+                let moved = &mut bulk.moved;
+                let (looked_at, more) = self.each_row(paged, *shift, moved, limit, writes)?;
                 bulk.has_more = more;
                 looked_at
             }
@@ -112,12 +110,11 @@ impl Writer {
         &mut self,
         paged: &mut Paged,
         shift: Shifted,
-        none_held: &mut bool,
         moved: &mut HashSet<DurableId>,
         limit: SliceLimit,
         writes: &mut Vec<Write>,
     ) -> Result<((usize, usize), bool), StoreError> {
-        let listed = self.list_slice(paged, none_held, limit)?;
+        let listed = self.list_slice(paged, limit)?;
         let now = StoreTime::reading(self.core.shared.now());
         let others: HashSet<DurableId> = writes.iter().filter_map(Write::names_row).collect();
         let keys: HashSet<_> = writes

@@ -21,7 +21,7 @@ impl Writer {
             true => self.slice_of(paging.left),
             false => self.slice_of(usize::MAX),
         };
-        let listed = self.list_slice(&paging.rest, &mut paging.none_held, limit);
+        let listed = self.list_slice(&paging.rest, limit);
         let Listed {
             mut rows,
             looked_at,
@@ -58,7 +58,6 @@ impl Writer {
     pub(super) fn list_slice(
         &mut self,
         paged: &Paged,
-        none_held: &mut bool,
         limit: SliceLimit,
     ) -> Result<Listed, StoreError> {
         let (wants_held, wants_others) = paged.wants();
@@ -69,14 +68,13 @@ impl Writer {
             all = (self.ownership).read_all(core, after, until, filter, limit)?;
             all.rows.retain(|row| row.held().is_none());
         }
-        if wants_held && !*none_held && !after.due.is_held() {
+        if wants_held && !after.due.is_held() {
             let from = after.held();
             let until = match until.is_held() {
                 true => StoreTime::MAX,
                 false => until.held(),
             };
             let mut held = (self.ownership).read_all(core, from, until, filter, limit)?;
-            *none_held = held.looked_at.0 == 0;
             held.rows.retain(|row| row.held().is_some());
             held.next = held.next.map(Position::unheld);
             all.add(held);

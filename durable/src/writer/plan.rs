@@ -93,8 +93,6 @@ pub(super) struct KindCancelled {
 pub(super) struct ManyBulk {
     /// What is to be done, and where it goes on.
     pub(super) task: BulkTask,
-    /// Held rows were looked for up to the end, and there is none.
-    pub(super) none_held: bool,
     /// There may be another slice.
     pub(super) has_more: bool,
     /// Changes whose outcome is not known yet.

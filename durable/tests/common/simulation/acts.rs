@@ -237,7 +237,7 @@ impl Shared {
 }
 
 impl super::world::World {
-    /// Where the timers are that are stored, as lists show them: all, or those of a kind.
+    /// Where lists have the timers that are stored: all, or those of a kind.
     fn places(&self, kind: Option<&str>) -> BTreeSet<Position> {
         let rows = self.ledger.stored().map(|timer| &timer.row);
         let of_kind = rows.filter(|row| kind.is_none_or(|kind| kind == &*row.kind));
