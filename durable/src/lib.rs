@@ -99,7 +99,7 @@ pub use stores::postgres::{
     PostgresTransaction,
 };
 #[cfg(feature = "redb")]
-pub use stores::redb::{CheckReport, Redb, RedbBuilder};
+pub use stores::redb::{CheckReport, Redb, RedbBuilder, SalvageReport};
 
 /// What a store is, as the writer sees it. It may change in any release.
 ///

@@ -96,6 +96,15 @@ fn a_backup_is_the_store_at_one_instant() {
     assert!(ended > 30, "{ended} rows that had ended are few");
 }
 
+/// Ends the threads also where the test has failed.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
 /// Each thread moves two timers, one after the other, to the same deadline. So at each instant the
 /// first of them is where the second is, or one step further.
 #[test]
@@ -132,6 +141,7 @@ fn nothing_in_a_backup_is_of_two_instants() {
                 })
             })
             .collect();
+        let at_end = Ends(&ends);
         for number in 0..6 {
             thread::sleep(Duration::from_millis(30));
             let name = format!("{number}.redb");
@@ -152,7 +162,7 @@ fn nothing_in_a_backup_is_of_two_instants() {
                 assert!(first == second || first == second + 1, "{first}, {second}");
             }
         }
-        ends.store(true, Relaxed);
+        drop(at_end);
         threads
             .into_iter()
             .map(|thread| thread.join().unwrap())

@@ -31,6 +31,7 @@ mod metrics;
 mod over_memory;
 mod policies;
 mod redb_faults;
+mod salvage;
 #[path = "../common/shared_memory/mod.rs"]
 mod shared_memory;
 mod slices;

@@ -10,6 +10,7 @@ use super::due_key::DueKey;
 use super::error::{self, store_error};
 use super::new_file::{NewFile, Speed};
 use super::open;
+use super::overlay::Overlay;
 use super::tables::{
     BY_DUE, DEAD, KEYS, META, MOVED, RECENT, TOMBSTONES, damaged, recent_row, row_by_due,
 };
@@ -19,7 +20,8 @@ use crate::store::row::DurableId;
 use crate::store::snapshot::BackupReport;
 use crate::time::Clock;
 use redb::{
-    AccessGuard, Error, Key, ReadTransaction, ReadableDatabase, TableDefinition, TableHandle, Value,
+    AccessGuard, Database, Error, Key, ReadTransaction, ReadableDatabase, TableDefinition,
+    TableHandle, Value,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -122,6 +124,29 @@ impl FileSnapshot {
             Ok(true)
         })
     }
+}
+
+/// Copies a file that is closed and sound to a new one. It stays as it is, also after a crash.
+pub(super) fn whole(
+    what: &Arc<str>,
+    path: &Path,
+    cache_bytes: usize,
+    new: &Path,
+) -> Result<BackupReport, StoreError> {
+    let backend = open::storage(what, path, cache_bytes)?;
+    let copy = || {
+        let database = Database::builder()
+            .set_cache_size(cache_bytes)
+            .create_with_backend(Overlay::new(backend))
+            .map_err(|error| store_error(what, error.into()))?;
+        let snapshot = FileSnapshot::of(what, &database);
+        let snapshot = snapshot.map_err(|error| store_error(what, error))?;
+        let mut new = NewFile::begin(new, Speed::Full)?;
+        let mut report = snapshot.fill(&mut new)?;
+        report.bytes = new.end()?;
+        Ok(report)
+    };
+    catch_unwind(AssertUnwindSafe(copy)).unwrap_or_else(|panic| Err(error::panicked(what, &*panic)))
 }
 
 impl Snapshot for FileSnapshot {

@@ -16,17 +16,21 @@ mod new_file_tests;
 mod number_map;
 mod open;
 mod overlay;
+mod pages;
 mod recent;
 mod reopen;
 mod room;
+mod salvage;
 mod steps;
 mod sweep;
 mod tables;
 #[cfg(test)]
 mod tests;
 mod tombstones;
+mod xxh3;
 
 pub use check::CheckReport;
+pub use salvage::SalvageReport;
 
 use crate::store::contract::{Gate, Lease, Snapshot, Store, StoreError, StoreSize};
 use crate::store::list::{Listed, RowFilter};

@@ -3,6 +3,7 @@
 use super::codec::StoreState;
 use super::due_key::DueKey;
 use super::error::{damage, io_error, one_line, store_error};
+use super::file::{OpenPath, StoreFile};
 use super::recent::RecentIndex;
 use super::steps::{self, FLOOR_MIN, FORMAT, Numbers};
 use super::tables::{META, RECENT, STATE, STEP_BY, TOMBSTONES, WriteTables, damaged, recent_row};
@@ -65,6 +66,18 @@ pub(super) fn look(what: &str, path: &Path, must_exist: bool) -> Result<(), Stor
         }
         Err(error) => Err(io_error(what, error)),
     }
+}
+
+/// The storage of a file that is there. redb locks it when it opens it.
+pub(super) fn storage(
+    what: &str,
+    path: &Path,
+    cache_bytes: usize,
+) -> Result<StoreFile, StoreError> {
+    look(what, path, true)?;
+    let opened = OpenPath::open(path, true).map_err(|error| io_error(what, error))?;
+    let backend = opened.backend(cache_bytes, false);
+    backend.map_err(|error| store_error(what, error.into()))
 }
 
 /// Has a file's name survive a crash, whichever process has made the file: it may have ended before

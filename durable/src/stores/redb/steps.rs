@@ -150,6 +150,19 @@ pub(super) fn raise_floor(meta: &mut Meta<'_>, to: u64) -> Result<(), Error> {
     Ok(())
 }
 
+/// What `meta` has of a file that is made of another one's rows, but for the state.
+pub(super) fn meta_of_new(floor: u64) -> Vec<(&'static str, Vec<u8>)> {
+    let program = codec::encode_part(PROGRAM.as_bytes());
+    let identity = [random(), random()].map(u64::to_le_bytes);
+    vec![
+        (FLOOR, codec::encode_version(floor)),
+        (FLOOR_BY, program.clone()),
+        (STEP, codec::encode_version(FORMAT)),
+        (STEP_BY, program),
+        (IDENTITY, codec::encode_part(identity.as_flattened())),
+    ]
+}
+
 /// Ends a step.
 fn note(transaction: &WriteTransaction, to: u64) -> Result<(), Error> {
     let mut meta = transaction.open_table(META)?;

@@ -45,17 +45,26 @@ impl EndedLog {
                 log.first = sequence;
             }
             log.next = sequence + 1;
-            let numbers = codec::decode_tombstones(sequence, value.value())
+            Self::note(sequence, value.value(), &mut ended)
                 .map_err(|flaw| damaged("tombstones", sequence, flaw))?;
-            for number in numbers {
-                if number & REVIVED == 0 {
-                    ended.insert(number);
-                } else {
-                    ended.remove(&(number & !REVIVED));
-                }
-            }
         }
         Ok((log, ended))
+    }
+
+    /// Notes what an entry says, after those before it: the numbers whose rows have ended.
+    pub(super) fn note(
+        sequence: u64,
+        value: &[u8],
+        ended: &mut IdSet<u64>,
+    ) -> Result<(), codec::Flaw> {
+        for number in codec::decode_tombstones(sequence, value)? {
+            if number & REVIVED == 0 {
+                ended.insert(number);
+            } else {
+                ended.remove(&(number & !REVIVED));
+            }
+        }
+        Ok(())
     }
 
     /// A transaction begins.

@@ -1,0 +1,665 @@
+//! Salvage: saves what is left of a damaged file, in a new one.
+//!
+//! A file that is sound is copied as it is. Of another one, the tables are read page by page
+//! (`pages.rs`). A row is *certain* if the checksums of all pages on the way to it are right, and
+//! its own: then the store has it now. It goes to the new file as it is. Keys and places of moved
+//! rows are made anew from the rows.
+//!
+//! Where a page is damaged, its rows may still be in it, or in an older version of it. So all pages
+//! of the file are looked through for rows whose own checksum is right and which the lost page may
+//! have had. Such a row is *doubtful*: it may have fired, or was cancelled, since it was written.
+//! It becomes a dead letter, which never fires by itself.
+
+use super::codec::{self, Names, StoreState};
+use super::due_key::DueKey;
+use super::error::{io_error, one_line};
+use super::new_file::{NewFile, Speed};
+use super::pages::{Next, Node, PAGE, PageRef, Pages, Tree, Widths};
+use super::steps::{self, FLOOR_MIN, FORMAT};
+use super::tables::{
+    BY_DUE, DEAD, FLOOR, KEYS, META, MOVED, RECENT, STATE, TOMBSTONES, recent_row, row_by_due,
+};
+use super::tombstones::EndedLog;
+use super::{CACHE_BYTES, Redb, copy, open};
+use crate::store::contract::StoreError;
+use crate::store::id_map::{IdMap, IdSet};
+use crate::store::row::{Cause, DeadLetter, DurableId, StoreTime};
+use crate::time::system_time;
+use redb::{StorageBackend, TableHandle};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Why a doubtful row is a dead letter.
+const DOUBTFUL: &str = "salvaged from a damaged file: it may have fired, or was cancelled";
+
+/// Parts that are told as lost one by one.
+const LOST_MAX: usize = 1_000;
+
+/// A page of so many pairs may be larger than others, because one of them is.
+const PAIRS_OF_LARGE_MAX: usize = 8;
+
+/// What [`Redb::salvage`] has saved.
+///
+/// # Example
+/// See [`Redb::salvage`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SalvageReport {
+    /// Timers that are in the new file as they were.
+    pub rows: u64,
+    /// Dead letters that are in the new file as they were.
+    pub dead: u64,
+    /// Timers and dead letters that were found beside their places. They are dead letters in the
+    /// new file: they may have fired, or were cancelled.
+    pub doubtful: u64,
+    /// The length of the new file, in bytes.
+    pub bytes: u64,
+    /// What could not be read, a line each. At most 1,000 are told; a last line says how many more
+    /// there are. Without any, all is there.
+    pub lost: Vec<String>,
+}
+
+impl Redb {
+    /// Saves what is left of a damaged file that no program has open, in a new file. The damaged
+    /// one stays as it is.
+    ///
+    /// A timer whose way through the file is whole is in the new file as it was. A timer that was
+    /// found beside its place may have fired or been cancelled since. It is a *dead letter* in the
+    /// new file, `Failed` with the reason "salvaged from a damaged file", so it does not fire by
+    /// itself: look at it, and [revive](crate::DurableClient::revive) or
+    /// [discard](crate::DurableClient::discard_dead) it. The report says what could not be read.
+    ///
+    /// If the file is whole, this copies it. It takes some seconds for a million timers, and some
+    /// 20 bytes of memory for each.
+    ///
+    /// # Errors
+    /// The damaged file is not there, is open, is of a later format, or has nothing of a store of
+    /// timers ([`StoreError::Foreign`]); there is a new file already; or the system refuses.
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork_durable::Redb;
+    ///
+    /// # let folder = std::env::temp_dir().join(format!("wheelwork-saved-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// let damaged = folder.join("timers.redb");
+    /// drop(Redb::open(&damaged)?);
+    /// let report = Redb::salvage(&damaged, folder.join("saved.redb"))?;
+    /// println!("{} timers, {} doubtful", report.rows, report.doubtful);
+    /// for part in &report.lost {
+    ///     println!("lost: {part}");
+    /// }
+    /// assert!(report.lost.is_empty());
+    /// # std::fs::remove_dir_all(folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn salvage(
+        damaged: impl AsRef<Path>,
+        new: impl AsRef<Path>,
+    ) -> Result<SalvageReport, StoreError> {
+        let (damaged, new) = (damaged.as_ref(), new.as_ref());
+        let what: Arc<str> = one_line(damaged).into();
+        let refused = match Self::check(damaged) {
+            Ok(checked) if checked.is_sound() => {
+                let copied = copy::whole(&what, damaged, CACHE_BYTES, new)?;
+                return Ok(SalvageReport {
+                    rows: copied.rows,
+                    dead: copied.dead,
+                    bytes: copied.bytes,
+                    ..SalvageReport::default()
+                });
+            }
+            Ok(_) => None,
+            // (A header that is damaged may look like this.)
+            Err(error @ (StoreError::Foreign(_) | StoreError::Version(..))) => Some(error),
+            Err(error) => return Err(error),
+        };
+        let io = |error| io_error(&what, error);
+        let backend = open::storage(&what, damaged, CACHE_BYTES)?;
+        // (It is read without redb, which would do this.)
+        if let Ok(false) = backend.try_lock_range(Bound::Unbounded, Bound::Unbounded) {
+            return Err(StoreError::InUse((&*what).into()));
+        }
+        let pages = Pages::new(&backend).map_err(io)?;
+        let mut salvage = Salvage::begin(&pages);
+        salvage.meta();
+        if let Some(floor) = salvage.floor.filter(|&floor| floor > FORMAT) {
+            return Err(refused.unwrap_or(StoreError::Version((&*what).into(), floor)));
+        }
+        let mut file = NewFile::begin(new, Speed::Full)?;
+        salvage.fill(&mut file)?;
+        if salvage.is_empty() {
+            return Err(refused.unwrap_or_else(|| StoreError::Foreign((&*what).into())));
+        }
+        salvage.end(file)
+    }
+}
+
+/// Where a table is.
+#[derive(Clone, Copy)]
+struct Place {
+    root: Option<PageRef>,
+    widths: Widths,
+}
+
+/// Keys of a table that could not be read.
+struct Lost {
+    table: &'static str,
+    /// After this key, in the order of bytes. Empty: before all.
+    after: Vec<u8>,
+    upto: Option<Vec<u8>>,
+}
+
+/// What was found so far.
+struct Salvage<'a> {
+    pages: &'a Pages<'a>,
+    /// `None`: the header, or the list of tables, is damaged.
+    tables: BTreeMap<Vec<u8>, Place>,
+    /// Some tables may be missing from these.
+    has_all_tables: bool,
+    state: Option<StoreState>,
+    floor: Option<u64>,
+    /// Numbers of rows that have ended in `recent`. `None`: not all of them are known.
+    ended: Option<IdSet<u64>>,
+    /// Numbers of rows that are certain.
+    certain: IdSet<u64>,
+    keys: BTreeMap<Box<[u8]>, u128>,
+    moved: BTreeMap<u64, [u8; 20]>,
+    lost: Vec<Lost>,
+    /// Values that could not be decoded, and other lines.
+    lines: Vec<String>,
+    report: SalvageReport,
+    epoch_max: u64,
+    number_max: Option<u64>,
+    format: u64,
+    now: StoreTime,
+}
+
+/// A key in the order of bytes: numbers are stored with the lowest byte first.
+fn ordered(table: &str, key: &[u8]) -> Vec<u8> {
+    match table {
+        "by_due" => key.to_vec(),
+        _ => key.iter().rev().copied().collect(),
+    }
+}
+
+impl Lost {
+    fn has(&self, table: &str, key: &[u8]) -> bool {
+        let key = ordered(table, key);
+        self.table == table
+            && key > self.after
+            && self.upto.as_ref().is_none_or(|upto| key <= *upto)
+    }
+
+    fn line(&self) -> String {
+        let millis = |key: &[u8]| {
+            let mut bytes = [0; 8];
+            bytes[2..].copy_from_slice(key.get(..6).unwrap_or(&[0; 6]));
+            u64::from_be_bytes(bytes)
+        };
+        let table = self.table;
+        match (&*self.after, &self.upto) {
+            ([], None) => format!("{table}: all of it, or a part"),
+            (after, upto) if table == "by_due" => {
+                let from = millis(after);
+                let upto = upto.as_ref().map(|upto| millis(upto));
+                let upto = upto.map_or("the end".into(), |upto| upto.to_string());
+                format!("by_due: timers due from {from} to {upto}, in milliseconds since 1970")
+            }
+            _ => format!("{table}: a page"),
+        }
+    }
+}
+
+impl<'a> Salvage<'a> {
+    fn begin(pages: &'a Pages<'a>) -> Self {
+        let mut salvage = Self {
+            pages,
+            tables: BTreeMap::new(),
+            has_all_tables: true,
+            state: None,
+            floor: None,
+            ended: Some(IdSet::default()),
+            certain: IdSet::default(),
+            keys: BTreeMap::new(),
+            moved: BTreeMap::new(),
+            lost: Vec::new(),
+            lines: Vec::new(),
+            report: SalvageReport::default(),
+            epoch_max: 0,
+            number_max: None,
+            format: FLOOR_MIN,
+            now: StoreTime::reading(system_time(None)),
+        };
+        let Ok(root) = pages.root() else {
+            salvage.has_all_tables = false;
+            salvage
+                .lines
+                .push("the header: the last commit is not known".into());
+            return salvage;
+        };
+        let widths = Widths {
+            key: None,
+            value: None,
+        };
+        let mut tables = pages.tree(root, widths);
+        while let Some(next) = tables.next() {
+            match next {
+                Next::Entry(name, definition) => {
+                    if let Some(place) = Place::read(definition) {
+                        salvage.tables.insert(name.to_vec(), place);
+                    }
+                }
+                Next::Lost(..) => {
+                    salvage.has_all_tables = false;
+                    salvage.lines.push("the list of tables: a page".into());
+                }
+            }
+        }
+        salvage
+    }
+
+    /// The entries of a table, if it is known where it is. If not, all of it is lost.
+    fn tree(&mut self, table: &'static str) -> Option<Tree<'a>> {
+        let place = self.tables.get(table.as_bytes()).copied();
+        if place.is_none() {
+            self.lose(table, Vec::new(), None);
+        }
+        place.map(|place| self.pages.tree(place.root, place.widths))
+    }
+
+    fn lose(&mut self, table: &'static str, after: Vec<u8>, upto: Option<Vec<u8>>) {
+        let after = ordered(table, &after);
+        let upto = upto.map(|upto| ordered(table, &upto));
+        self.lost.push(Lost { table, after, upto });
+    }
+
+    fn line(&mut self, line: String) {
+        self.lines.push(line);
+    }
+
+    fn seen(&mut self, number: u64, epoch: u64) {
+        self.number_max = self.number_max.max(Some(number));
+        self.epoch_max = self.epoch_max.max(epoch);
+    }
+
+    fn meta(&mut self) {
+        let Some(mut tree) = self.tree(META.name()) else {
+            return;
+        };
+        while let Some(next) = tree.next() {
+            match next {
+                Next::Entry(name, value) if name == STATE.as_bytes() => {
+                    self.state = StoreState::decode(value).ok();
+                }
+                Next::Entry(name, value) if name == FLOOR.as_bytes() => {
+                    self.floor = codec::decode_version(value).ok();
+                }
+                Next::Entry(..) => {}
+                Next::Lost(after, upto) => self.lose(META.name(), after, upto),
+            }
+        }
+    }
+
+    fn fill(&mut self, new: &mut NewFile) -> Result<(), StoreError> {
+        self.tombstones();
+        self.recent(new)?;
+        self.by_due(new)?;
+        self.dead(new)?;
+        new.table(TOMBSTONES, |_| Ok(false))?;
+        let mut moved = std::mem::take(&mut self.moved).into_iter();
+        new.table(MOVED, |put| match moved.next() {
+            Some((number, key)) => put(&number, &&key).map(|()| true),
+            None => Ok(false),
+        })?;
+        let mut keys = std::mem::take(&mut self.keys).into_iter();
+        new.table(KEYS, |put| match keys.next() {
+            Some((key, id)) => put(&&*key, &id).map(|()| true),
+            None => Ok(false),
+        })
+    }
+
+    fn tombstones(&mut self) {
+        let Some(mut tree) = self.tree(TOMBSTONES.name()) else {
+            self.ended = None;
+            return;
+        };
+        let mut ended = IdSet::default();
+        while let Some(next) = tree.next() {
+            let Next::Entry(key, value) = next else {
+                self.lose(TOMBSTONES.name(), Vec::new(), None);
+                self.ended = None;
+                return;
+            };
+            let sequence = key.first_chunk().map(|key| u64::from_le_bytes(*key));
+            let noted = sequence.map(|sequence| EndedLog::note(sequence, value, &mut ended));
+            if !matches!(noted, Some(Ok(()))) {
+                self.lose(TOMBSTONES.name(), Vec::new(), None);
+                self.ended = None;
+                return;
+            }
+        }
+        self.ended = Some(ended);
+    }
+
+    /// What both tables of rows have in common.
+    fn certain(&mut self, number: u64, row: &codec::RowView<'_>) {
+        self.seen(number, row.epoch);
+        self.format = self.format.max(row.format());
+        self.certain.insert(number);
+        self.report.rows += 1;
+        if let Some(key) = row.key {
+            let id = DurableId::new(0, row.first_due, number).to_bits();
+            self.keys.insert(key.as_bytes().into(), id);
+        }
+    }
+
+    fn recent(&mut self, new: &mut NewFile) -> Result<(), StoreError> {
+        // Without the tombstones it is not known which of these rows are there.
+        let ended = self.ended.take();
+        let tree = match &ended {
+            Some(_) => self.tree(RECENT.name()),
+            None => {
+                self.lose(RECENT.name(), Vec::new(), None);
+                None
+            }
+        };
+        let mut tree = tree;
+        new.table(RECENT, |put| {
+            let (Some(tree), Some(ended)) = (&mut tree, &ended) else {
+                return Ok(false);
+            };
+            match tree.next() {
+                None => return Ok(false),
+                Some(Next::Lost(after, upto)) => self.lose(RECENT.name(), after, upto),
+                Some(Next::Entry(key, value)) => {
+                    let number = u64::from_le_bytes(*key.first_chunk().unwrap_or(&[0; 8]));
+                    if ended.contains(&number) {
+                        return Ok(true);
+                    }
+                    match recent_row(number, value) {
+                        Ok(row) => {
+                            self.certain(number, &row);
+                            put(&number, &value)?;
+                        }
+                        Err(error) => self.line(error.to_string()),
+                    }
+                }
+            }
+            Ok(true)
+        })?;
+        self.ended = ended;
+        Ok(())
+    }
+
+    fn by_due(&mut self, new: &mut NewFile) -> Result<(), StoreError> {
+        let mut tree = self.tree(BY_DUE.name());
+        new.table(BY_DUE, |put| {
+            match tree.as_mut().and_then(Tree::next) {
+                None => return Ok(false),
+                Some(Next::Lost(after, upto)) => self.lose(BY_DUE.name(), after, upto),
+                Some(Next::Entry(key, value)) => {
+                    let Some(bytes) = key.first_chunk() else {
+                        return Ok(true);
+                    };
+                    let key = DueKey::from_bytes(*bytes);
+                    match row_by_due(key, value) {
+                        Ok(_) if self.certain.contains(&key.number()) => {
+                            self.line(format!("by_due, {}: it is in recent as well", key.number()));
+                        }
+                        Ok(row) => {
+                            self.certain(key.number(), &row);
+                            if key.is_moved() {
+                                self.moved.insert(key.number(), *bytes);
+                            }
+                            put(&bytes, &value)?;
+                        }
+                        Err(error) => self.line(error.to_string()),
+                    }
+                }
+            }
+            Ok(true)
+        })
+    }
+
+    /// Dead letters, and what is doubtful.
+    fn dead(&mut self, new: &mut NewFile) -> Result<(), StoreError> {
+        // What is lost of this table has to be known before pages are looked through.
+        if let Some(mut tree) = self.tree(DEAD.name()) {
+            while let Some(next) = tree.next() {
+                if let Next::Lost(after, upto) = next {
+                    self.lose(DEAD.name(), after, upto);
+                }
+            }
+        }
+        let doubtful = self.doubtful();
+        let mut doubtful = doubtful.into_iter().peekable();
+        let place = self.tables.get(DEAD.name().as_bytes()).copied();
+        let mut tree = place.map(|place| self.pages.tree(place.root, place.widths));
+        let mut names = Names::default();
+        let mut held: Option<(u128, Vec<u8>)> = None;
+        new.table(DEAD, |put| {
+            while held.is_none() {
+                match tree.as_mut().and_then(Tree::next) {
+                    None => break,
+                    Some(Next::Lost(..)) => {}
+                    Some(Next::Entry(key, value)) => {
+                        let id = u128::from_le_bytes(*key.first_chunk().unwrap_or(&[0; 16]));
+                        let number = DurableId::from_bits(id).number();
+                        match codec::decode_dead(id, value, &mut names) {
+                            Ok(letter) => {
+                                self.format = self.format.max(codec::format_of_dead(&letter));
+                                self.seen(number, 0);
+                                held = Some((id, value.to_vec()));
+                            }
+                            Err(flaw) => self.line(format!("dead, {number}: {flaw}")),
+                        }
+                    }
+                }
+            }
+            let certain = held.as_ref().map(|&(id, _)| id);
+            if certain.is_some() {
+                // (The letter is what became of the row.)
+                doubtful.next_if(|&(id, _)| Some(id) == certain);
+            }
+            let is_before = |id: u128| certain.is_none_or(|certain| id < certain);
+            if let Some((id, value)) = doubtful.next_if(|&(id, _)| is_before(id)) {
+                self.report.doubtful += 1;
+                put(&id, &&*value)?;
+            } else if let Some((id, value)) = held.take() {
+                self.report.dead += 1;
+                put(&id, &&*value)?;
+            } else {
+                return Ok(false);
+            }
+            Ok(true)
+        })
+    }
+
+    fn is_lost(&self, table: &str, key: &[u8]) -> bool {
+        self.lost.iter().any(|lost| lost.has(table, key))
+    }
+
+    /// Looks all pages through for what the lost ones may have had. Returns dead letters by id.
+    fn doubtful(&mut self) -> BTreeMap<u128, Vec<u8>> {
+        let tables = [RECENT.name(), BY_DUE.name(), DEAD.name()];
+        let mut letters = BTreeMap::new();
+        if !self.lost.iter().any(|lost| tables.contains(&lost.table)) {
+            return letters;
+        }
+        let (mut rows, mut names) = (IdMap::default(), Names::default());
+        for at in (1..self.pages.len() / PAGE).map(|page| page * PAGE) {
+            if self.pages.is_known(at) {
+                continue;
+            }
+            for width in [8, 20, 16] {
+                self.look_through(at, width, &mut rows, &mut letters, &mut names);
+            }
+        }
+        for (_, (_, letter)) in rows {
+            let letter: DeadLetter = letter;
+            letters.insert(letter.row.id.to_bits(), codec::encode_dead(&letter));
+        }
+        letters
+    }
+
+    /// Looks a page through as if it had entries whose keys have this width. Each value shows by its
+    /// checksum whether it is one.
+    fn look_through(
+        &mut self,
+        at: u64,
+        width: usize,
+        rows: &mut IdMap<u64, (u64, DeadLetter)>,
+        letters: &mut BTreeMap<u128, Vec<u8>>,
+        names: &mut Names,
+    ) {
+        let widths = Widths {
+            key: Some(width),
+            value: None,
+        };
+        let Some(mut page) = self.pages.bytes(at, PAGE) else {
+            return;
+        };
+        let Some(node @ Node::Leaf { pairs, .. }) = Node::read(&page, widths) else {
+            return;
+        };
+        if let Some(used) = node.used(&page)
+            && used as u64 > PAGE
+            && pairs <= PAIRS_OF_LARGE_MAX
+            && let Some(large) = self.pages.bytes(at, used as u64)
+        {
+            page = large;
+        }
+        for number in 0..pairs {
+            let Some((key, value)) = node.pair(&page, number) else {
+                continue;
+            };
+            match width {
+                8 => {
+                    let number = u64::from_le_bytes(*key.first_chunk().unwrap_or(&[0; 8]));
+                    let has_ended = self
+                        .ended
+                        .as_ref()
+                        .is_some_and(|ended| ended.contains(&number));
+                    if !has_ended
+                        && self.is_lost(RECENT.name(), key)
+                        && let Ok(row) = recent_row(number, value)
+                    {
+                        self.note_doubtful(number, &row, rows, names);
+                    }
+                }
+                20 => {
+                    if self.is_lost(BY_DUE.name(), key)
+                        && let Some(bytes) = key.first_chunk()
+                        && let key = DueKey::from_bytes(*bytes)
+                        && let Ok(row) = row_by_due(key, value)
+                    {
+                        self.note_doubtful(key.number(), &row, rows, names);
+                    }
+                }
+                _ => {
+                    let id = u128::from_le_bytes(*key.first_chunk().unwrap_or(&[0; 16]));
+                    if self.is_lost(DEAD.name(), key)
+                        && let Ok(letter) = codec::decode_dead(id, value, names)
+                        && !self.certain.contains(&letter.row.id.number())
+                    {
+                        self.format = self.format.max(codec::format_of_dead(&letter));
+                        self.seen(letter.row.id.number(), 0);
+                        letters.insert(id, value.to_vec());
+                    }
+                }
+            }
+        }
+    }
+
+    fn note_doubtful(
+        &mut self,
+        number: u64,
+        view: &codec::RowView<'_>,
+        rows: &mut IdMap<u64, (u64, DeadLetter)>,
+        names: &mut Names,
+    ) {
+        self.seen(number, view.epoch);
+        let is_newer = rows
+            .get(&number)
+            .is_none_or(|&(epoch, _)| epoch <= view.epoch);
+        if view.superseded || self.certain.contains(&number) || !is_newer {
+            return;
+        }
+        let mut row = view.row(number, names);
+        row.suspect = false;
+        row.set_due(row.wanted());
+        let letter = DeadLetter::new(row, Cause::Failed(DOUBTFUL.into()), self.now);
+        self.format = self.format.max(codec::format_of_dead(&letter));
+        rows.insert(number, (view.epoch, letter));
+    }
+
+    /// Whether nothing of a store was found.
+    fn is_empty(&self) -> bool {
+        let SalvageReport {
+            rows,
+            dead,
+            doubtful,
+            ..
+        } = self.report;
+        self.state.is_none() && rows + dead + doubtful == 0
+    }
+
+    fn end(mut self, mut new: NewFile) -> Result<SalvageReport, StoreError> {
+        let mut state = self.state.take().unwrap_or_else(|| {
+            self.lines
+                .push("meta: which timers were with a handler".into());
+            // All that was due may have been handed out.
+            StoreState {
+                epoch: self.epoch_max,
+                claimed_upto: Some(self.now),
+                ..StoreState::default()
+            }
+        });
+        state.epoch = state.epoch.max(self.epoch_max);
+        let after = self.number_max.map_or(1, |number| number.saturating_add(1));
+        state.next_number = state.next_number.max(after);
+        let floor = self.floor.unwrap_or(FLOOR_MIN).max(self.format);
+        let mut meta = steps::meta_of_new(floor);
+        meta.push((STATE, state.encode()));
+        meta.sort_unstable();
+        let mut meta = meta.into_iter();
+        new.table(META, |put| match meta.next() {
+            Some((name, value)) => put(&name, &&*value).map(|()| true),
+            None => Ok(false),
+        })?;
+        self.report.bytes = new.end()?;
+        let mut lost: Vec<_> = self.lost.iter().map(Lost::line).collect();
+        lost.append(&mut self.lines);
+        lost.iter_mut()
+            .for_each(|line| *line = line.replace('\n', " "));
+        if lost.len() > LOST_MAX {
+            let more = format!("and {} more", lost.len() - LOST_MAX);
+            lost.truncate(LOST_MAX);
+            lost.push(more);
+        }
+        self.report.lost = lost;
+        Ok(self.report)
+    }
+}
+
+impl Place {
+    /// A table as redb describes it: kind, length, root, and the widths of keys and values.
+    fn read(definition: &[u8]) -> Option<Self> {
+        let width = |at: usize| {
+            let is_fixed = *definition.get(at)? != 0;
+            let width = u32::from_le_bytes(*definition.get(at + 1..)?.first_chunk()?);
+            Some(is_fixed.then_some(usize::try_from(width).ok()?))
+        };
+        let root = PageRef::read(definition.get(10..)?)?;
+        Some(Self {
+            root: (*definition.get(9)? != 0).then_some(root),
+            widths: Widths {
+                key: width(42)?,
+                value: width(47)?,
+            },
+        })
+    }
+}
