@@ -77,8 +77,9 @@ impl Redb {
     /// from reading the others. What it finds damaged, [`open`](Self::open) refuses, or a call
     /// reports when it meets it.
     ///
-    /// It takes some seconds for a million timers, and memory for the numbers of the newest
-    /// 250,000 or so.
+    /// It takes about 2 s for a million timers, and memory for the numbers of the newest 250,000 or
+    /// so. redb panics on some damage. Such a panic is caught, and is a flaw in the report, but
+    /// the process's panic hook prints it.
     ///
     /// # Errors
     /// The file is not there, is open ([`StoreError::InUse`]), is no store of timers, is of a

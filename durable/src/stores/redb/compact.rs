@@ -27,7 +27,7 @@ impl Redb {
     /// it: a process that is killed leaves one of them whole. If the disk has no room for both, the
     /// pages of the old file are moved to its front, which frees less.
     ///
-    /// Rights and owner of the file stay. It takes some seconds for a million timers.
+    /// Rights and owner of the file stay. It takes about 4 s for a million timers.
     ///
     /// # Errors
     /// As [`open`](Self::open), for a file that must be there; and those of the new file, which is
