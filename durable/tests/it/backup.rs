@@ -8,7 +8,7 @@
 
 use crate::durable_model::{self, Call, Folder, HandedOut, History, contents, make, row};
 use crate::golden::image;
-use crate::redb_faults::{Disk, expected, open, quiet};
+use crate::redb_faults::{Disk, closed_file, expected, open, quiet};
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -289,4 +289,49 @@ fn a_damaged_row_ends_the_copy_and_not_the_store() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     let arm = vec![Write::Arm(durable_model::row(&mut store, 52, b"later"))];
     store.commit(arm, &mut HandedOut::default()).unwrap();
+}
+
+/// Where redb panics because of damage, the panic ends the copy, and not the store.
+#[test]
+fn a_damaged_page_ends_the_copy_and_not_the_store() {
+    quiet();
+    let (image, ..) = closed_file(13);
+    let mut rng = fastrand::Rng::with_seed(13);
+    let (mut ended, mut went_on) = (0, 0);
+    while ended < 8 {
+        let mut image = image.clone();
+        // One that has entries, or names pages.
+        let page = rng.usize(1..image.len() / 4_096);
+        if ![1, 2].contains(&image[page * 4_096]) {
+            continue;
+        }
+        image[page * 4_096 + 2..][..300].fill(0xff);
+        let folder = Folder::new("backup-page");
+        fs::write(folder.file(), &image).unwrap();
+        let builder = Redb::builder().cache_bytes(1 << 17).check_at_open(false);
+        let Ok(mut store) = builder.open(folder.file()) else {
+            continue;
+        };
+        if store.acquire().is_err() {
+            continue;
+        }
+        let path = folder.path().join("copy.redb");
+        let Ok(Some(snapshot)) = store.snapshot() else {
+            continue;
+        };
+        if let Err(error) = snapshot.copy(&path) {
+            assert!(
+                matches!(error, StoreError::Damaged(_)),
+                "page {page}: {error}"
+            );
+            assert!(!path.exists() && !folder.path().join("copy.redb.partial").exists());
+            ended += 1;
+            let arm = vec![Write::Arm(row(&mut store, 52, b"later"))];
+            went_on += usize::from(store.commit(arm, &mut HandedOut::default()).is_ok());
+        } else {
+            assert!(Redb::check(&path).unwrap().is_sound(), "page {page}");
+        }
+    }
+    // (A commit may need the page, too.)
+    assert!(went_on > ended / 2, "{went_on} of {ended}");
 }
