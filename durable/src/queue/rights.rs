@@ -20,7 +20,7 @@ pub(crate) struct LeaseRights {
 
 impl LeaseRights {
     /// No leases, of this number of partitions.
-    pub(crate) fn new(partitions: Partition) -> Self {
+    pub(crate) fn new(partitions: u32) -> Self {
         Self {
             until_ns: AtomicU64::new(0),
             epochs: (0..partitions).map(|_| AtomicU64::new(0)).collect(),

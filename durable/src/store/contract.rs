@@ -293,8 +293,8 @@ pub trait Snapshot: Send {
 /// assert!(Memory::new().shared().is_none()); // one process alone
 /// ```
 pub trait SharedStore {
-    /// How many partitions there are, numbered from 0.
-    fn partitions(&self) -> Partition;
+    /// How many partitions there are, numbered from 0: 65,536 at most.
+    fn partitions(&self) -> u32;
 
     /// Which kinds this node hands out, by name and in order. A node without any only looks: it
     /// owns no partition, and others do not count it when they share them out. Called once, before

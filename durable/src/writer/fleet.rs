@@ -584,7 +584,8 @@ impl Ownership for Fleet {
         limit: SliceLimit,
     ) -> Result<Listed, StoreError> {
         let store = shared(&mut *core.store)?;
-        let all: Vec<_> = (0..store.partitions()).collect();
+        let all = (0..store.partitions()).map(|number| number as Partition);
+        let all: Vec<_> = all.collect();
         store.list_many(&all, after, until, filter, limit)
     }
 

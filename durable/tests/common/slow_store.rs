@@ -148,7 +148,7 @@ impl Store for Slow {
 }
 
 impl SharedStore for Slow {
-    fn partitions(&self) -> Partition {
+    fn partitions(&self) -> u32 {
         self.inner.partitions()
     }
 

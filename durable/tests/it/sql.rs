@@ -1,9 +1,9 @@
 //! Promise: the statements of `Postgres` keep to what other databases take that speak its protocol.
 //!
 //! Each word in capitals and each function of the statements in `statements/`,
-//! `migrations/tables.rs`, `migrations/steps.rs` and `migrations/functions.rs` in
-//! `src/stores/postgres/` is on a list here. What the databases are documented to take is in
-//! `docs/platforms.md`.
+//! `migrations/tables.rs`, `migrations/steps.rs`, `migrations/partitions.rs` and
+//! `migrations/functions.rs` in `src/stores/postgres/` is on a list here. What the databases are
+//! documented to take is in `docs/platforms.md`.
 
 use std::collections::BTreeSet;
 
@@ -26,6 +26,9 @@ const TABLES_SOURCE: &str = include_str!("../../src/stores/postgres/migrations/t
 
 /// What changes them.
 const STEPS_SOURCE: &str = include_str!("../../src/stores/postgres/migrations/steps.rs");
+
+/// The functions of the schema that know how many partitions it has.
+const PARTITIONS_SOURCE: &str = include_str!("../../src/stores/postgres/migrations/partitions.rs");
 
 /// The functions of the schema.
 const FUNCTIONS_SOURCE: &str = include_str!("../../src/stores/postgres/migrations/functions.rs");
@@ -265,6 +268,7 @@ fn the_statements_keep_to_what_ports() {
     statements.extend(literals(TABLES_SOURCE));
     statements.extend(literals(STEPS_SOURCE));
     statements.extend(literals(FUNCTIONS_SOURCE));
+    statements.extend(literals(PARTITIONS_SOURCE));
     assert!(statements.len() > 60, "{} are not all", statements.len());
     for statement in statements {
         assert_eq!(strange(&statement), [""; 0], "in: {statement}");

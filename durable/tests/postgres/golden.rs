@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 use wheelwork_durable::contract::{
-    Lease, Position, RowFilter, Settled, SharedStore, SliceLimit, Store, Target, Write,
+    HeldWhy, Lease, Position, RowFilter, Settled, SharedStore, SliceLimit, Store, Target, Write,
 };
 use wheelwork_durable::{Cause, DeadLetter, DurableId, Postgres, Row, StoreTime};
 
@@ -21,11 +21,18 @@ pub const GOLDEN: &str = "golden";
 const FAR: StoreTime = StoreTime::from_millis(4_102_444_800_000);
 
 /// The schemas that there are.
-pub const SCHEMAS: [(i64, &str, &str); 1] = [(
-    3,
-    include_str!("../golden/schema-3.sql"),
-    include_str!("../golden/schema-3.txt"),
-)];
+pub const SCHEMAS: [(i64, &str, &str); 2] = [
+    (
+        3,
+        include_str!("../golden/schema-3.sql"),
+        include_str!("../golden/schema-3.txt"),
+    ),
+    (
+        5,
+        include_str!("../golden/schema-5.sql"),
+        include_str!("../golden/schema-5.txt"),
+    ),
+];
 
 /// Loads a golden schema under the name of a test's own.
 pub fn load(schema: &Schema, golden: &str) {
@@ -41,7 +48,7 @@ pub fn load(schema: &Schema, golden: &str) {
 
 /// What a store reads, a line a row and a letter, sorted.
 pub fn seen(store: &mut Postgres) -> String {
-    let all: Vec<_> = (0..SharedStore::partitions(store)).collect();
+    let all: Vec<_> = (0..=(SharedStore::partitions(store) - 1) as u16).collect();
     let limit = SliceLimit::rows(1_000);
     let (all_of, until) = (RowFilter::ALL, StoreTime::MAX);
     let rows = store.list_many(&all, Position::MIN, until, &all_of, limit);
@@ -67,6 +74,23 @@ fn line_of_row(row: &Row) -> String {
     }
     if let Some(calendar) = &row.calendar {
         let _ = write!(line, ", calendar {calendar}");
+    }
+    if let Some(held) = row.held() {
+        let _ = write!(
+            line,
+            ", held {:?} since {}",
+            held.why,
+            held.since.as_millis()
+        );
+    }
+    if let Some(expires) = row.expires() {
+        let _ = write!(line, ", expires {}", expires.as_millis());
+    }
+    if let Some(limit) = row.time_limit() {
+        let _ = write!(line, ", limit {} ms", limit.as_millis());
+    }
+    if let Some(trace) = row.traceparent() {
+        let _ = write!(line, ", trace {trace}");
     }
     let flags = [(row.suspect, "suspect"), (row.superseded, "superseded")];
     for (_, flag) in flags.iter().filter(|(is_set, _)| *is_set) {
@@ -173,6 +197,25 @@ fn fill(schema: &Schema) {
         });
     }
     assert_ne!(superseded, claimed[0]);
+    // From number 5 on.
+    for (number, why) in [HeldWhy::Unhandled, HeldWhy::Paused]
+        .into_iter()
+        .enumerate()
+    {
+        let id = node.arm(None, later(0), &format!("held {number}"));
+        let of = node.settled(id);
+        node.make(Write::Hold {
+            of,
+            why,
+            since: now,
+        });
+    }
+    let mut row = node.row(None, later(0), "expires");
+    row.set_expires(Some(later(7)));
+    row.set_time_limit(Some(Duration::from_millis(250)));
+    let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    row.set_traceparent(Some(trace.into()));
+    node.make(Write::Arm(row));
 }
 
 /// Writes the golden files of this version's schema: `tests/golden/README.md` says when.

@@ -145,7 +145,7 @@ fn functions_end_and_move_a_timer_that_is_held() {
 }
 
 fn all(store: &mut Postgres) -> Vec<Row> {
-    let all: Vec<_> = (0..SharedStore::partitions(store)).collect();
+    let all: Vec<_> = (0..=(SharedStore::partitions(store) - 1) as u16).collect();
     let limit = SliceLimit::rows(1_000);
     let (all_of, until) = (RowFilter::ALL, StoreTime::MAX);
     let rows = store.list_many(&all, Position::MIN, until, &all_of, limit);

@@ -15,6 +15,7 @@ mod nodes;
 mod outbox_with;
 #[path = "../common/own_schema.rs"]
 mod own_schema;
+mod partitions;
 mod poolers;
 mod program;
 #[path = "../common/proxy.rs"]

@@ -4,6 +4,7 @@
 //! one of a node that has the lease. Then only the acknowledgement is made again, so that the
 //! handler is not called twice. The steps are in the room's README.
 
+use super::migrations::PARTITIONS;
 use super::session::{Asking, OneTrouble, STATEMENT_TIMEOUT, Texts, idle_setting, trouble_of_one};
 use super::statements::commit;
 use crate::store::write::{Outcome, Write};
@@ -80,7 +81,8 @@ pub(super) async fn acknowledge(
     loop {
         let asking = Asking::of_texts(transaction.client(), texts);
         // AckMake.
-        let made = commit::make(asking, slice::from_ref(write), &BTreeMap::new()).await;
+        // (The change names its row by id, so the number of partitions does not matter.)
+        let made = commit::make(asking, slice::from_ref(write), &BTreeMap::new(), PARTITIONS).await;
         let error = match made {
             Ok(outcomes) => return Ok(matches!(outcomes[..], [Outcome::Settled(true, _)])),
             Err(error) => error,

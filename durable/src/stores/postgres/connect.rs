@@ -2,6 +2,7 @@
 
 use super::clock::DatabaseClock;
 use super::leases::{Leases, random, random_node};
+use super::migrations::PARTITIONS;
 use super::migrations::schema::{self, Reached, Wanted};
 use super::migrations::steps::{STEPS, Step};
 use super::session::{Cancel, Connect, Connected, Patience, Session, apart};
@@ -36,6 +37,7 @@ pub struct PostgresBuilder {
     lasts: Duration,
     patience: Duration,
     migrates: bool,
+    partitions: Option<u32>,
     /// `STEPS`, but for tests.
     pub(super) steps: &'static [Step],
     connect: Option<Box<dyn FnOnce(Config) -> Connect + Send>>,
@@ -118,6 +120,7 @@ impl PostgresBuilder {
             lasts: Duration::from_secs(10),
             patience: Duration::from_secs(300),
             migrates: true,
+            partitions: None,
             steps: STEPS,
             connect: None,
         }
@@ -185,6 +188,29 @@ impl PostgresBuilder {
         self
     }
 
+    /// Sets how many partitions the tables get when they are made: a power of two, 256 to 65,536.
+    /// 256 unless set, and never another number afterwards. Nodes share timers by partition, so
+    /// there are at most as many nodes with timers. Each load asks each partition of a node: 16 to
+    /// 1,024 of them a node is a good measure. And `cancel_kind` asks all, one after the other.
+    ///
+    /// Tables that are there keep their number, and [`connect`](Self::connect) returns an error if
+    /// it is not this one. Programs of earlier versions know 256 alone, and refuse other tables.
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork_durable::Postgres;
+    ///
+    /// let store = Postgres::builder("host=127.0.0.1 port=1 user=shop")
+    ///     .partitions(1_000)
+    ///     .connect();
+    /// let error = store.unwrap_err().to_string();
+    /// assert!(error.contains("a power of two of partitions, 256 to 65,536"), "{error}");
+    /// ```
+    pub fn partitions(mut self, number: u32) -> Self {
+        self.partitions = Some(number);
+        self
+    }
+
     /// Sets what makes connections secure: a connector for tokio-postgres, of the crate
     /// `postgres-native-tls` or `tokio-postgres-rustls`, say.
     ///
@@ -236,6 +262,13 @@ impl PostgresBuilder {
                 self.lasts
             )));
         }
+        if let Some(number) = self.partitions
+            && !schema::can_have(number.into())
+        {
+            return Err(setting(format!(
+                "a schema has a power of two of partitions, 256 to 65,536, and not {number}"
+            )));
+        }
         let mut config: Config = self.config.parse().map_err(|error: Error| {
             let why = format!(
                 "the connection string makes no sense: {}",
@@ -267,13 +300,23 @@ impl PostgresBuilder {
             schema: &schema,
             steps: self.steps,
             migrates: self.migrates,
+            partitions: self.partitions,
         };
         // (A program that only uses the outbox calls functions, which are there still.)
-        let (reached, broken) = match schema::prepare(&mut session, &wanted) {
-            Ok(reached) => (reached, None),
-            Err(error @ StoreError::Version(..)) => (Reached::All, Some(error)),
+        let (found, broken) = match schema::prepare(&mut session, &wanted) {
+            Ok(found) => (found, None),
+            Err(error @ StoreError::Version(..)) => ((Reached::All, PARTITIONS), Some(error)),
             Err(error) => return Err(error),
         };
+        let (reached, partitions) = found;
+        if let Some(wanted) = self.partitions.filter(|&wanted| wanted != partitions) {
+            let what = &session.what;
+            let why = format!(
+                "{what}, schema {schema}: it has {partitions} partitions, and not {wanted}, and \
+                 keeps them"
+            );
+            return Err(StoreError::Io(why.into()));
+        }
         let waiting = Waiting {
             is_so: reached == Reached::AllButWaiting,
             steps: self.steps,
@@ -294,6 +337,7 @@ impl PostgresBuilder {
                 name,
                 self.lasts,
                 schema::number_of(self.steps),
+                partitions,
             ),
             waiting,
             clock: Arc::new(DatabaseClock::new()),

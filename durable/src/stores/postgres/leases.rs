@@ -13,7 +13,7 @@ use super::statements::lease::{
     Expire, ForgetNodes, ForgetSeqs, ForgetWatermarks, Free, Join, JoinWatermark, OtherNodes,
     Others, Own, Renew, Take,
 };
-use super::statements::rows::partition;
+use super::statements::rows::{gate, partition};
 use crate::store::contract::{Lease, LeaseNews, StoreError};
 use crate::store::row::Partition;
 use std::collections::BTreeMap;
@@ -24,8 +24,8 @@ use std::time::Duration;
 use tokio_postgres::Error;
 use uuid::Uuid;
 
-/// How many partitions there are.
-pub(super) const PARTITIONS: Partition = 256;
+/// How many leases one statement takes, or gives back: it compares each with each.
+pub(super) const LEASES_AT_ONCE: usize = 256;
 
 /// One part in `MARGIN` of a lease's length is not counted on: clocks do not run alike.
 const MARGIN: u32 = 10;
@@ -65,6 +65,8 @@ pub(crate) struct Leases {
     /// The number of the schema that this program knows.
     number: i64,
     pub(crate) lasts: Duration,
+    /// How many partitions the schema has.
+    pub(super) partitions: u32,
     /// Epochs by partition.
     pub(super) own: BTreeMap<Partition, u64>,
     /// Rows due by then are suspect, if they were not written in the partition's epoch.
@@ -111,17 +113,25 @@ pub(super) struct Watermark {
     /// How often that was written.
     pub(super) written: u32,
     pub(super) upto: i64,
-    /// Up to where the rows of partitions may be read without looking at locks (GateProbe).
-    pub(super) free: BTreeMap<Partition, i64>,
+    /// Up to where the rows of partitions may be read without looking at locks, by gate
+    /// (GateProbe).
+    pub(super) free: BTreeMap<i16, i64>,
 }
 
 impl Leases {
-    pub(super) fn new(node: Uuid, name: String, lasts: Duration, number: i64) -> Self {
+    pub(super) fn new(
+        node: Uuid,
+        name: String,
+        lasts: Duration,
+        number: i64,
+        partitions: u32,
+    ) -> Self {
         Self {
             node,
             name,
             number,
             lasts,
+            partitions,
             own: BTreeMap::new(),
             owed: BTreeMap::new(),
             kept: BTreeMap::new(),
@@ -188,11 +198,12 @@ impl Leases {
             .filter(|&entry| new(entry))
             .map(|(&partition, &epoch)| Lease { partition, epoch })
             .collect();
+        let partitions = self.partitions as usize;
         let share = match (self.is_slow, others.fast) {
             _ if self.looks => 0,
-            (true, 0) => usize::from(PARTITIONS).div_ceil(others.count + 1),
+            (true, 0) => partitions.div_ceil(others.count + 1),
             (true, _) => 0,
-            (false, fast) => usize::from(PARTITIONS).div_ceil(fast + 1),
+            (false, fast) => partitions.div_ceil(fast + 1),
         };
         let is_first_over = others.first_end.is_some_and(|end| end <= 0.0);
         let is_free = is_first_over || others.has_free;
@@ -201,10 +212,7 @@ impl Leases {
             let parts = self.choose(&free, share, answered);
             let taken = match parts.is_empty() {
                 true => Vec::new(),
-                false => {
-                    let take = Take { node, part: &parts };
-                    session.run(async |live| live.ask(&take).await)?
-                }
+                false => session.run(async |live| take(live, node, &parts).await)?,
             };
             for (lease, raise_upto) in taken {
                 self.own.insert(lease.partition, lease.epoch);
@@ -213,7 +221,8 @@ impl Leases {
             }
         }
         for lease in &news.taken {
-            self.watermark.free.remove(&lease.partition);
+            let gate = gate(lease.partition, self.partitions);
+            self.watermark.free.remove(&gate);
         }
         (self.kept).retain(|number, until| self.own.contains_key(number) && *until > answered);
         self.surplus = self.own.len().saturating_sub(share + self.kept.len());
@@ -345,4 +354,13 @@ async fn look(live: &Live, node: Uuid) -> Result<(OtherNodes, Vec<(Lease, i64)>)
 async fn free(live: &Live) -> Result<Vec<(i16, Option<Vec<String>>)>, Error> {
     live.ask(&Expire {}).await?;
     live.ask(&Free {}).await
+}
+
+/// Takes these partitions, if they are free still. Returns also up to when rows are suspect.
+async fn take(live: &Live, node: Uuid, parts: &[i16]) -> Result<Vec<(Lease, i64)>, Error> {
+    let mut taken = Vec::with_capacity(parts.len());
+    for part in parts.chunks(LEASES_AT_ONCE) {
+        taken.extend(live.ask(&Take { node, part }).await?);
+    }
+    Ok(taken)
 }

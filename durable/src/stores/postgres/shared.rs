@@ -1,13 +1,13 @@
 //! Shared: what the store does for nodes that share it, lease by lease.
 
-use super::leases::PARTITIONS;
+use super::leases::LEASES_AT_ONCE;
 use super::listen;
 use super::session::Live;
 use super::statements::lease::{
     Claim, GiveBack, Kinds, NextWatermark, Nodes, OldWatermark, Partitions, Probe, Want,
 };
 use super::statements::load::{Load, LoadUnlocked, NextDue};
-use super::statements::rows::{epoch, millis, part, uuid};
+use super::statements::rows::{epoch, gate, millis, part, uuid};
 use super::store::Postgres;
 use crate::store::contract::{Lease, LeaseNews, NodeKinds, SharedStore, StoreClock, StoreError};
 use crate::store::fleet::{Fleet, FleetNode, FleetPartition};
@@ -71,8 +71,8 @@ struct Reading {
 
 #[doc(hidden)]
 impl SharedStore for Postgres {
-    fn partitions(&self) -> Partition {
-        PARTITIONS
+    fn partitions(&self) -> u32 {
+        self.leases.partitions
     }
 
     fn handles(&mut self, kinds: &[Arc<str>]) {
@@ -131,12 +131,11 @@ impl SharedStore for Postgres {
     fn claim(&mut self, leases: &[Lease], upto: StoreTime) -> Result<Vec<Lease>, StoreError> {
         self.with(|store| {
             store.read_before_claim(upto)?;
-            let parts: Vec<_> = leases.iter().map(|lease| part(lease.partition)).collect();
             if !store.raise_watermark(millis(upto))? {
                 store.leases.own.clear();
                 return Ok(leases.to_vec());
             }
-            store.probe(&parts)?;
+            store.probe(leases.iter().map(|lease| lease.partition))?;
             // (A lease that is lost is found by the next renewal. Until then it has run out.)
             Ok(Vec::new())
         })
@@ -213,6 +212,8 @@ impl SharedStore for Postgres {
                     lag: Duration::from_secs_f64(lag_ms / 1_000.0),
                 });
             }
+            // (The database has the numbers as 16 bits with a sign.)
+            fleet.partitions.sort_by_key(|partition| partition.number);
             for (node, name) in nodes {
                 fleet.nodes.push(FleetNode {
                     name,
@@ -268,12 +269,16 @@ impl Postgres {
 
     /// GateProbe: in which of these partitions nobody ends or moves a row just now. Whoever comes
     /// later sees the watermark that was committed before.
-    fn probe(&mut self, parts: &[i16]) -> Result<(), StoreError> {
-        let probe = Probe { part: parts };
+    fn probe(&mut self, of: impl Iterator<Item = Partition>) -> Result<(), StoreError> {
+        let gates: BTreeSet<i16> = of
+            .map(|number| gate(number, self.leases.partitions))
+            .collect();
+        let gates: Vec<i16> = gates.into_iter().collect();
+        let probe = Probe { part: &gates };
         let free = self.session.run(async |live| live.ask(&probe).await)?;
         let watermark = &mut self.leases.watermark;
-        for partition in free {
-            watermark.free.insert(partition, watermark.upto);
+        for gate in free {
+            watermark.free.insert(gate, watermark.upto);
         }
         Ok(())
     }
@@ -327,7 +332,8 @@ impl Postgres {
         until: StoreTime,
     ) -> Result<BTreeSet<Partition>, StoreError> {
         let is_gated = |store: &Self, number: &Partition| {
-            let free = store.leases.watermark.free.get(number);
+            let gate = gate(*number, store.leases.partitions);
+            let free = store.leases.watermark.free.get(&gate);
             free.is_none_or(|&upto| upto < millis(until))
         };
         let gated = |store: &Self| -> BTreeSet<Partition> {
@@ -338,8 +344,7 @@ impl Postgres {
         if closed.is_empty() {
             return Ok(closed);
         }
-        let parts: Vec<i16> = closed.iter().map(|&number| part(number)).collect();
-        self.probe(&parts)?;
+        self.probe(closed.iter().copied())?;
         Ok(gated(self))
     }
 
@@ -412,12 +417,13 @@ impl Postgres {
         let node = self.leases.node;
         let parts: Vec<_> = leases.iter().map(|lease| part(lease.partition)).collect();
         let epochs: Vec<_> = leases.iter().map(|lease| epoch(lease.epoch)).collect();
-        let give_back = GiveBack {
-            node,
-            part: &parts,
-            epoch: &epochs,
-        };
-        self.session.run(async |live| live.ask(&give_back).await)?;
+        for (part, epoch) in parts
+            .chunks(LEASES_AT_ONCE)
+            .zip(epochs.chunks(LEASES_AT_ONCE))
+        {
+            let give_back = GiveBack { node, part, epoch };
+            self.session.run(async |live| live.ask(&give_back).await)?;
+        }
         for lease in leases {
             self.leases.own.remove(&lease.partition);
             self.leases.owed.remove(&lease.partition);

@@ -41,7 +41,8 @@ const PAYLOAD_MAX: usize = 64 << 20;
 
 /// A store in a PostgreSQL that nodes share, or in a database that speaks its protocol.
 ///
-/// Each node has a share of its 256 partitions, by leases that it renews. When a node ends, others
+/// Each node has a share of its partitions, of which there are 256 unless
+/// [set](crate::PostgresBuilder::partitions), by leases that it renews. When a node ends, others
 /// take over: at once after a [`stop`](crate::Durable::stop), else when its leases have
 /// run out. Nodes need no connection to each other, and their clocks do not matter: the database's
 /// clock counts.
@@ -226,6 +227,7 @@ fn wanted<'a>(schema: &'a str, waiting: &Waiting) -> Wanted<'a> {
         schema,
         steps: waiting.steps,
         migrates: true,
+        partitions: None,
     }
 }
 
@@ -262,12 +264,13 @@ impl Store for Postgres {
     fn new_id(&mut self, key: Option<&str>, due: StoreTime) -> DurableId {
         self.next = self.next.wrapping_add(1);
         let partition = match key {
-            Some(key) => partition_of_key(key),
+            Some(key) => partition_of_key(key, self.leases.partitions),
             None => {
                 let own = self.leases.own.len() - self.leases.surplus.min(self.leases.own.len());
                 self.turn = (self.turn + 1) % own.max(1);
                 let own = self.leases.own.keys().nth(self.turn).filter(|_| own > 0);
-                own.copied().unwrap_or((self.next % 256) as Partition)
+                own.copied()
+                    .unwrap_or((self.next % u64::from(self.leases.partitions)) as Partition)
             }
         };
         DurableId::new(partition, due, self.next)
@@ -281,11 +284,12 @@ impl Store for Postgres {
         self.with(|store| {
             // Other nodes look for what is due, not for what was.
             let now = StoreTime::reading(store.clock.at_most());
+            let partitions = store.leases.partitions;
             for write in &mut writes {
                 let (partition, due) = match write {
                     Write::Arm(row) => (row.id.partition(), &mut row.due),
                     Write::Move(Target::Id(id), due) => (id.partition(), due),
-                    Write::Move(Target::Key(key), due) => (partition_of_key(key), due),
+                    Write::Move(Target::Key(key), due) => (partition_of_key(key, partitions), due),
                     _ => continue,
                 };
                 if !store.leases.own.contains_key(&partition) {
@@ -347,7 +351,7 @@ impl Store for Postgres {
                     store.session.run(async |live| live.ask(&get).await)?
                 }
                 Target::Key(key) => {
-                    let part = part(partition_of_key(key));
+                    let part = part(partition_of_key(key, store.leases.partitions));
                     let get = GetKey { part, key };
                     store.session.run(async |live| live.ask(&get).await)?
                 }

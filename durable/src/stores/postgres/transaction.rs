@@ -27,7 +27,7 @@ impl Postgres {
     /// The transaction of a commit, until it is known what became of it.
     pub(super) fn transact(&mut self, writes: &[Write]) -> Result<Vec<Outcome>, StoreError> {
         let (node, seq) = (self.leases.node, self.seq + 1);
-        let own = &self.leases.own;
+        let (own, partitions) = (&self.leases.own, self.leases.partitions);
         let mut patience = Patience::new(self.session.patience);
         // What was answered before a COMMIT whose answer was lost.
         let mut unknown: Option<Vec<Outcome>> = None;
@@ -65,9 +65,9 @@ impl Postgres {
                 let former = seq - 1;
                 live.ask(&OldSeq { node, seq: former }).await?;
                 let outcomes = if is_split {
-                    commit::make_split(live.asking(), writes, own).await?
+                    commit::make_split(live.asking(), writes, own, partitions).await?
                 } else {
-                    commit::make(live.asking(), writes, own).await?
+                    commit::make(live.asking(), writes, own, partitions).await?
                 };
                 answered = Some(outcomes);
                 live.client.batch_execute("COMMIT").await
@@ -112,7 +112,8 @@ impl Postgres {
         let is_other = |number: Partition| !self.leases.own.contains_key(&number);
         writes.iter().any(|write| {
             let is_soon = write.sets_due().is_some_and(|due| due <= soon);
-            is_soon && write.partition(partition_of_key).is_some_and(is_other)
+            let of_key = |key: &str| partition_of_key(key, self.leases.partitions);
+            is_soon && write.partition(of_key).is_some_and(is_other)
         })
     }
 }

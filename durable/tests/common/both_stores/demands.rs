@@ -4,7 +4,7 @@ use super::{Both, Unasked, at};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use wheelwork_durable::contract::{
-    KindSlice, Lease, Outcome, Position, RowFilter, Settled, SliceLimit, Target, Write,
+    KindSlice, Lease, Outcome, Position, RowFilter, Settled, SharedStore, SliceLimit, Target, Write,
 };
 use wheelwork_durable::{Cause, DurableId, Partition, Row, StoreTime};
 
@@ -62,8 +62,14 @@ impl<S: Both> Opened<S> {
         assert_eq!(lost, []);
     }
 
+    /// All of them.
+    fn partitions(&self) -> Vec<Partition> {
+        let last = SharedStore::partitions(&self.store) - 1;
+        (0..=last as Partition).collect()
+    }
+
     pub(super) fn load(&mut self, after: Position, until: StoreTime, limit: usize) -> Vec<Row> {
-        let all: Vec<_> = (0..256).collect();
+        let all = self.partitions();
         let limit = SliceLimit::rows(limit);
         self.store.load_many(&all, after, until, limit).unwrap()
     }
@@ -149,7 +155,7 @@ fn slices<S: Both>(open: &mut Opened<S>) {
 
 /// All that a filter takes, in slices of this many rows.
 fn listed<S: Both>(open: &mut Opened<S>, filter: &RowFilter, slice: usize) -> Vec<Row> {
-    let all: Vec<_> = (0..256).collect();
+    let all = open.partitions();
     let (mut rows, mut after, mut looked_at) = (Vec::new(), Position::MIN, 0);
     let limit = SliceLimit::rows(slice);
     loop {
@@ -222,7 +228,7 @@ fn lists_are_filtered<S: Both>(open: &mut Opened<S>) {
         bytes: 1,
     };
     let (all, until) = (RowFilter::ALL, StoreTime::MAX);
-    let parts: Vec<_> = (0..256).collect();
+    let parts = open.partitions();
     let found = open
         .store
         .list_many(&parts, Position::MIN, until, &all, limit);

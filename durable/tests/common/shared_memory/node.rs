@@ -215,8 +215,8 @@ impl Store for SharedMemory {
 }
 
 impl SharedStore for SharedMemory {
-    fn partitions(&self) -> Partition {
-        self.kept().making.partitions
+    fn partitions(&self) -> u32 {
+        self.kept().making.partitions.into()
     }
 
     fn handles(&mut self, kinds: &[Arc<str>]) {

@@ -321,8 +321,8 @@ impl Store for FaultyStore {
 }
 
 impl SharedStore for FaultyStore {
-    fn partitions(&self) -> Partition {
-        self.sharing().partitions
+    fn partitions(&self) -> u32 {
+        self.sharing().partitions.into()
     }
 
     fn handles(&mut self, kinds: &[Arc<str>]) {

@@ -17,6 +17,9 @@ use tokio_postgres::error::SqlState;
 pub(in crate::stores::postgres) const PROGRAM: &str =
     concat!("wheelwork-durable ", env!("CARGO_PKG_VERSION"));
 
+/// How many partitions a schema has, unless it was made with more.
+pub(in crate::stores::postgres) const PARTITIONS: u32 = 256;
+
 /// The number of a schema that has no table of numbers.
 pub(super) const FIRST: i64 = 3;
 
@@ -57,18 +60,19 @@ fn exclusion(schema: &str) -> [String; 2] {
 }
 
 /// These statements of a step.
-pub(super) fn texts(schema: &str, statements: &[&str]) -> Vec<String> {
-    let texts = statements.iter().map(|sql| sql.replace("{s}", schema));
-    texts.collect()
+pub(super) fn texts(schema: &str, partitions: u32, statements: &[&str]) -> Vec<String> {
+    let number = partitions.to_string();
+    let text = |sql: &&str| sql.replace("{s}", schema).replace("{n}", &number);
+    statements.iter().map(text).collect()
 }
 
 /// What a step does to tables that others use, and its number.
-fn last(schema: &str, step: &Step) -> Vec<String> {
+fn last(schema: &str, partitions: u32, step: &Step) -> Vec<String> {
     let to = step.to;
     let number = format!(
         "UPDATE {schema}.setting SET value = {to}, program = '{PROGRAM}' WHERE name = 'step'"
     );
-    let mut last = texts(schema, step.locks);
+    let mut last = texts(schema, partitions, step.locks);
     last.push(number);
     last
 }
@@ -93,8 +97,13 @@ fn is_unknown(error: &Error) -> bool {
 }
 
 /// Tries once to make a step. Unless it is made, nothing is changed, and the floor neither.
-pub(super) async fn make(live: &Live, schema: &str, step: &Step) -> Result<Made, Error> {
-    let made = make_within(live, schema, step).await;
+pub(super) async fn make(
+    live: &Live,
+    schema: &str,
+    step: &Step,
+    partitions: u32,
+) -> Result<Made, Error> {
+    let made = make_within(live, schema, step, partitions).await;
     if !matches!(made, Ok(Made::Done)) {
         // (If this fails, the connection is lost, and the transaction with it.)
         let _ = live.client.batch_execute("ROLLBACK").await;
@@ -103,7 +112,12 @@ pub(super) async fn make(live: &Live, schema: &str, step: &Step) -> Result<Made,
 }
 
 /// StepMake. What locks tables that are there is one message with `COMMIT`: others wait for that.
-async fn make_within(live: &Live, schema: &str, step: &Step) -> Result<Made, Error> {
+async fn make_within(
+    live: &Live,
+    schema: &str,
+    step: &Step,
+    partitions: u32,
+) -> Result<Made, Error> {
     let [advisory, row] = exclusion(schema);
     live.client.batch_execute(BEGIN).await?;
     live.client.batch_execute(WAIT_FOR_OTHERS).await?;
@@ -114,17 +128,19 @@ async fn make_within(live: &Live, schema: &str, step: &Step) -> Result<Made, Err
         live.client.batch_execute("COMMIT").await?;
         return Ok(Made::Done);
     }
-    for statement in texts(schema, step.sql) {
+    for statement in texts(schema, partitions, step.sql) {
         live.client.batch_execute(&statement).await?;
     }
-    passed_over(live, &texts(schema, step.rights)).await?;
+    passed_over(live, &texts(schema, partitions, step.rights)).await?;
     if let Some(number) = step.breaks {
         let older = live.client.query_one(&close(schema, number), &[]).await?;
         if let Some(older) = older.get(0) {
             return Ok(Made::Breaks(older));
         }
     }
-    let last = last(schema, step).into_iter().map(|sql| sql + ";\n");
+    let last = last(schema, partitions, step)
+        .into_iter()
+        .map(|sql| sql + ";\n");
     let last = last.collect::<String>() + "COMMIT";
     live.client.batch_execute(&last).await?;
     Ok(Made::Done)
@@ -181,15 +197,17 @@ pub(super) async fn in_the_way(live: &Live, schema: &str) -> Option<String> {
     ))
 }
 
-/// The SQL that takes a schema from a number (0: there is none) through these steps.
+/// The SQL that takes a schema from a number (0: there is none) through these steps. It is for 256
+/// partitions.
 pub(super) fn printed(schema: &str, from: i64, steps: &[Step]) -> String {
     let to = steps.last().map_or(FIRST, |step| step.to);
+    let partitions = PARTITIONS;
     let mut all = format!("-- {PROGRAM}, schema {schema}: {from} -> {to}\n");
     all.push_str("-- If a step fails because a table is in use, run all of this again.\n");
     if from < FIRST {
         let create = format!("CREATE SCHEMA IF NOT EXISTS {schema}");
-        let tables = texts(schema, tables::CREATE);
-        let tune = texts(schema, tables::TUNE);
+        let tables = texts(schema, partitions, tables::CREATE);
+        let tune = texts(schema, partitions, tables::TUNE);
         let statements = [create].into_iter().chain(tables).chain(tune);
         transaction(&mut all, FIRST, statements);
     }
@@ -208,6 +226,9 @@ BEGIN
     END IF;
     IF reached <> {former} THEN
         RAISE EXCEPTION 'the schema has number %, and not {former}', reached;
+    END IF;
+    IF (SELECT count(*) FROM {schema}.lease) <> {partitions} THEN
+        RAISE EXCEPTION 'the schema has other partitions than {partitions}';
     END IF;
 END
 $$"
@@ -229,10 +250,10 @@ $$",
                 .chain(exclusion(schema));
             let statements = begin
                 .chain([check])
-                .chain(texts(schema, step.sql))
-                .chain(texts(schema, step.rights))
+                .chain(texts(schema, partitions, step.sql))
+                .chain(texts(schema, partitions, step.rights))
                 .chain(closed)
-                .chain(last(schema, step));
+                .chain(last(schema, partitions, step));
             transaction(&mut all, step.to, statements);
         }
         former = step.to;

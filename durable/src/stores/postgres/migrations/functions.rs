@@ -379,11 +379,8 @@ DECLARE
     p smallint;
     d bigint;
 BEGIN
-    IF part > 255 THEN
-        RETURN false;
-    END IF;
-    p := part;
-    PERFORM 1 FROM {s}.gate g WHERE g.part = p FOR SHARE;
+    p := {s}.wheelwork_small(part);
+    PERFORM 1 FROM {s}.gate g WHERE g.part = {s}.wheelwork_gate(p) FOR SHARE;
     d := {s}.wheelwork_find(p, first, $1);
     IF d IS NULL THEN
         RETURN false;
@@ -411,7 +408,7 @@ DECLARE
     next bigint := LEAST(GREATEST($2, {s}.wheelwork_clock()), 281474976710655);
     old record;
 BEGIN
-    PERFORM 1 FROM {s}.gate g WHERE g.part = p FOR SHARE;
+    PERFORM 1 FROM {s}.gate g WHERE g.part = {s}.wheelwork_gate(p) FOR SHARE;
     SELECT f.d, f.timer INTO old FROM {s}.wheelwork_find_key(p, $1) f;
     IF old.timer IS NULL THEN
         RETURN false;
@@ -456,7 +453,7 @@ BEGIN
             MESSAGE = 'a role that may not update {s}.timer may not release timers';
     END IF;
     FOR p IN SELECT l.part FROM {s}.lease l ORDER BY l.part LOOP
-        PERFORM 1 FROM {s}.gate g WHERE g.part = p FOR SHARE;
+        PERFORM 1 FROM {s}.gate g WHERE g.part = {s}.wheelwork_gate(p) FOR SHARE;
         PERFORM 1 FROM {s}.timer t WHERE t.part = p AND t.due >= base AND t.held <> 0 FOR UPDATE;
         CONTINUE WHEN NOT FOUND;
         u := {s}.wheelwork_upto(p);
@@ -528,7 +525,8 @@ BEGIN
     UPDATE {s}.timer t SET limit_ms = $6,
             expires = CASE WHEN $5 > 281474976710655 THEN 281474976710655 ELSE $5 END,
             trace = CASE WHEN $7 ~ '^[!-~]{1,128}$' THEN $7 END
-        WHERE t.part = ('x' || substr(armed::text, 1, 4))::bit(16)::int::smallint AND t.id = armed
+        WHERE t.part = {s}.wheelwork_small(('x' || substr(armed::text, 1, 4))::bit(16)::int)
+            AND t.id = armed
             AND t.due = ('x' || substr(replace(armed::text, '-', ''), 5, 12))::bit(48)::bigint;
     RETURN armed;
 END

@@ -9,6 +9,7 @@
 
 mod apply;
 mod functions;
+mod partitions;
 mod rights;
 pub(super) mod schema;
 pub(super) mod steps;
@@ -16,4 +17,4 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-pub(super) use apply::PROGRAM;
+pub(super) use apply::{PARTITIONS, PROGRAM};

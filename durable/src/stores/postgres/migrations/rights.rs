@@ -39,6 +39,8 @@ BEGIN
             ON r.oid = c.relowner
         WHERE c.oid = '{s}.timer'::regclass AND r.rolname <> current_user
     LOOP
+        EXECUTE format('ALTER FUNCTION {s}.wheelwork_gate(smallint) OWNER TO %I', of.rolname);
+        EXECUTE format('ALTER FUNCTION {s}.wheelwork_small(int) OWNER TO %I', of.rolname);
         EXECUTE format('ALTER FUNCTION {s}.wheelwork_close_for_held(text) OWNER TO %I', of.rolname);
         EXECUTE format('ALTER FUNCTION {s}.wheelwork_release_held() OWNER TO %I', of.rolname);
         EXECUTE format('ALTER FUNCTION {s}.wheelwork_schedule_with('

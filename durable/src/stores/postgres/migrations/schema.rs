@@ -1,11 +1,10 @@
 //! Schema: makes the tables, or finds them, and takes them to this program's number. Any number of
 //! nodes may do so at one time.
 
-use super::apply::{self, Made, PROGRAM};
+use super::apply::{self, Made, PARTITIONS, PROGRAM};
 use super::steps::Step;
 use super::tables;
 use crate::store::contract::{StoreCause, StoreError};
-use crate::stores::postgres::leases::PARTITIONS;
 use crate::stores::postgres::session::{Live, Patience, Session, Trouble, trouble};
 use std::time::Duration;
 use tokio_postgres::Error;
@@ -106,6 +105,13 @@ pub(in crate::stores::postgres) struct Wanted<'a> {
     pub(in crate::stores::postgres) steps: &'a [Step],
     /// Whether it may make those that are missing.
     pub(in crate::stores::postgres) migrates: bool,
+    /// How many partitions it gets, if it is made.
+    pub(in crate::stores::postgres) partitions: Option<u32>,
+}
+
+/// Whether a schema may have this many partitions.
+pub(in crate::stores::postgres) fn can_have(partitions: i64) -> bool {
+    (256..=65_536).contains(&partitions) && partitions.count_ones() == 1
 }
 
 /// Whether a schema has come as far as a program knows.
@@ -178,18 +184,19 @@ pub(in crate::stores::postgres) fn number_of(steps: &[Step]) -> i64 {
     steps.last().map_or(apply::FIRST, |step| step.to)
 }
 
-/// Has the schema made, if it is not there, and the steps that it lacks.
+/// Has the schema made, if it is not there, and the steps that it lacks. Returns how many
+/// partitions it has, too.
 pub(in crate::stores::postgres) fn prepare(
     session: &mut Session,
     wanted: &Wanted<'_>,
-) -> Result<Reached, StoreError> {
+) -> Result<(Reached, u32), StoreError> {
     let mut patience = Patience::new(session.patience);
     let mut blocked = Patience::waiting(session.patience, WAIT_MIN..=WAIT_MAX);
     let reached = loop {
         session.ensure(false, &mut patience)?;
         let error = match advance(session, wanted)? {
             Tried::Again => continue,
-            Tried::Reached(reached) => break reached,
+            Tried::Reached(reached, partitions) => break (reached, partitions),
             Tried::Lost => None,
             Tried::Failed(error, _) if trouble(&error) == Trouble::Lost => Some(error),
             Tried::Failed(error, step) => {
@@ -220,7 +227,7 @@ pub(in crate::stores::postgres) fn go_on(
     loop {
         match advance(session, wanted) {
             Ok(Tried::Again) => {}
-            Ok(Tried::Reached(reached)) => return Ok(reached),
+            Ok(Tried::Reached(reached, _)) => return Ok(reached),
             Ok(Tried::Lost | Tried::Failed(..)) | Err(StoreError::NeedsMigration(..)) => {
                 return Ok(Reached::AllButWaiting);
             }
@@ -231,8 +238,8 @@ pub(in crate::stores::postgres) fn go_on(
 
 /// What has come of a look and, at most, one step.
 enum Tried {
-    /// It is made, or there was nothing to do.
-    Reached(Reached),
+    /// It is made, or there was nothing to do. The number of its partitions.
+    Reached(Reached, u32),
     /// There may be more to do.
     Again,
     /// There was no answer.
@@ -250,7 +257,7 @@ fn advance(session: &mut Session, wanted: &Wanted<'_>) -> Result<Tried, StoreErr
             return Err(needs(session, wanted, 0, None));
         }
         Some(Ok(Found::Nothing)) => {
-            return Ok(match session.once(async |live| make(live, schema).await) {
+            return Ok(match session.once(async |live| make(live, wanted).await) {
                 None => Tried::Lost,
                 Some(Err(error)) => Tried::Failed(error, 0),
                 Some(Ok(())) => Tried::Again,
@@ -264,35 +271,55 @@ fn advance(session: &mut Session, wanted: &Wanted<'_>) -> Result<Tried, StoreErr
     let Some((step, partitions)) = numbers else {
         return sees_no_number(session, wanted);
     };
-    if partitions != i64::from(PARTITIONS) {
+    let partitions = u32::try_from(partitions).unwrap_or(0);
+    if !can_have(partitions.into()) {
         let what = what_of(session, schema);
-        let what = format!("{what}: it has {partitions} partitions, and not {PARTITIONS}");
+        let what = format!("{what}: it has {partitions} partitions");
         return Err(StoreError::Version(
             what.into(),
             u64::try_from(step).unwrap_or(0),
         ));
     }
     let Some(next) = wanted.steps.iter().find(|next| next.to > step) else {
-        return Ok(Tried::Reached(Reached::All));
+        return Ok(Tried::Reached(Reached::All, partitions));
     };
     // (A program works without its breaking step: others may make that later.)
     let is_breaking = next.breaks.is_some();
     if !wanted.migrates && is_breaking {
-        return without(session, wanted, step, next, Reached::All, None);
+        return without(
+            session,
+            wanted,
+            step,
+            next,
+            (Reached::All, partitions),
+            None,
+        );
     }
     if !wanted.migrates {
         return refused(session, wanted, step, None);
     }
-    match session.once(async |live| apply::make(live, schema, next).await) {
+    match session.once(async |live| apply::make(live, schema, next, partitions).await) {
         None => Ok(Tried::Lost),
         Some(Ok(Made::Done)) => Ok(Tried::Again),
         Some(Ok(Made::Breaks(node))) => {
             let node = Some(node);
-            without(session, wanted, step, next, Reached::AllButWaiting, node)
+            without(
+                session,
+                wanted,
+                step,
+                next,
+                (Reached::AllButWaiting, partitions),
+                node,
+            )
         }
-        Some(Err(error)) if is_refused(&error) && is_breaking => {
-            without(session, wanted, step, next, Reached::AllButWaiting, None)
-        }
+        Some(Err(error)) if is_refused(&error) && is_breaking => without(
+            session,
+            wanted,
+            step,
+            next,
+            (Reached::AllButWaiting, partitions),
+            None,
+        ),
         Some(Err(error)) if is_refused(&error) => refused(session, wanted, step, Some(error)),
         Some(Err(error)) => Ok(Tried::Failed(error, step)),
     }
@@ -305,12 +332,12 @@ fn without(
     wanted: &Wanted<'_>,
     step: i64,
     breaking: &Step,
-    reached: Reached,
+    reached: (Reached, u32),
     node: Option<String>,
 ) -> Result<Tried, StoreError> {
     let mut behind = wanted.steps.iter().filter(|behind| behind.to > breaking.to);
     if behind.all(|behind| behind.breaks.is_some()) {
-        return Ok(Tried::Reached(reached));
+        return Ok(Tried::Reached(reached.0, reached.1));
     }
     let Some(node) = node else {
         return Err(needs(session, wanted, step, None));
@@ -360,13 +387,26 @@ async fn look(live: &Live, schema: &str) -> Result<Found, Error> {
             .await
         {
             Ok(row) => *number = row.map_or(*number, |row| row.get(0)),
-            Err(error) if is_missing(&error) => {}
+            Err(error) if is_missing(&error) => match partitions_of_3(live, schema).await {
+                Ok(partitions) => {
+                    return Ok(Found::Numbers(floor, Some((apply::FIRST, partitions))));
+                }
+                Err(error) if is_refused(&error) => return Ok(Found::Numbers(floor, None)),
+                Err(error) => return Err(error),
+            },
             Err(error) if is_refused(&error) => return Ok(Found::Numbers(floor, None)),
             Err(error) => return Err(error),
         }
     }
     let [step, partitions] = numbers;
     Ok(Found::Numbers(floor, Some((step, partitions))))
+}
+
+/// How many partitions a schema has that has no table of numbers yet: one that a program is just
+/// making may have more than 256.
+async fn partitions_of_3(live: &Live, schema: &str) -> Result<i64, Error> {
+    let count = format!("SELECT count(*) FROM {schema}.lease");
+    Ok(live.client.query_one(&count, &[]).await?.get(0))
 }
 
 /// The role makes no steps. If it may not read timers, it does without: it only calls functions.
@@ -387,7 +427,8 @@ fn only_calls(session: &mut Session, schema: &str, step: i64) -> Option<Tried> {
     let reads = tables::READS.replace("{s}", schema);
     match session.once(async |live| live.client.batch_execute(&reads).await) {
         None => Some(Tried::Lost),
-        Some(Err(error)) if is_refused(&error) => Some(Tried::Reached(Reached::All)),
+        // (It asks for no partition.)
+        Some(Err(error)) if is_refused(&error) => Some(Tried::Reached(Reached::All, PARTITIONS)),
         Some(Err(error)) => Some(Tried::Failed(error, step)),
         Some(Ok(())) => None,
     }
@@ -470,8 +511,8 @@ fn gave_up(session: &mut Session, wanted: &Wanted<'_>, error: Error, step: i64) 
 }
 
 /// Makes a schema of the first number, whole or not at all.
-async fn make(live: &Live, schema: &str) -> Result<(), Error> {
-    let made = make_within(live, schema).await;
+async fn make(live: &Live, wanted: &Wanted<'_>) -> Result<(), Error> {
+    let made = make_within(live, wanted).await;
     if made.is_err() {
         // (If this fails, the connection is lost, and the transaction with it.)
         let _ = live.client.batch_execute("ROLLBACK").await;
@@ -479,7 +520,8 @@ async fn make(live: &Live, schema: &str) -> Result<(), Error> {
     made
 }
 
-async fn make_within(live: &Live, schema: &str) -> Result<(), Error> {
+async fn make_within(live: &Live, wanted: &Wanted<'_>) -> Result<(), Error> {
+    let (schema, partitions) = (wanted.schema, wanted.partitions.unwrap_or(PARTITIONS));
     let has_schema = live
         .client
         .query_one(&tables::SCHEMA.replace("{s}", schema), &[])
@@ -495,7 +537,13 @@ async fn make_within(live: &Live, schema: &str) -> Result<(), Error> {
         all.push_str(&statement.replace("{s}", schema));
         all.push(';');
     }
+    if partitions > PARTITIONS {
+        for statement in apply::texts(schema, partitions, tables::MORE_PARTITIONS) {
+            all.push_str(&statement);
+            all.push(';');
+        }
+    }
     live.client.batch_execute(&all).await?;
-    apply::passed_over(live, &apply::texts(schema, tables::TUNE)).await?;
+    apply::passed_over(live, &apply::texts(schema, PARTITIONS, tables::TUNE)).await?;
     live.client.batch_execute("COMMIT").await
 }

@@ -1,4 +1,5 @@
-//! Steps: what takes a schema from one number to the next. `{s}` stands for the schema.
+//! Steps: what takes a schema from one number to the next. `{s}` stands for the schema, and `{n}`
+//! for the number of its partitions.
 //!
 //! A step is one transaction, which ends with its number. A program of the number before goes on
 //! beside a schema that has made a step, unless the step says that it breaks such programs. So a
@@ -19,7 +20,7 @@
 //!
 //! A step that was released is never changed. The next one has the change.
 
-use super::{functions, rights};
+use super::{functions, partitions, rights};
 
 /// From one number of the schema to the next.
 pub(in crate::stores::postgres) struct Step {
@@ -63,7 +64,7 @@ pub(in crate::stores::postgres) const STEPS: &[Step] = &[
 const STEP_4: &[&str] = &[
     "CREATE TABLE {s}.setting (
         name text PRIMARY KEY, value bigint NOT NULL, program text NOT NULL DEFAULT '')",
-    "INSERT INTO {s}.setting (name, value) VALUES ('step', 3), ('partitions', 256), ('kinds', 0)",
+    "INSERT INTO {s}.setting (name, value) VALUES ('step', 3), ('partitions', {n}), ('kinds', 0)",
     "CREATE TABLE {s}.kind (
         name text PRIMARY KEY, paused boolean NOT NULL DEFAULT false, since bigint,
         per_second float8, burst bigint, slot bigint, calls bigint)",
@@ -82,6 +83,14 @@ const LOCKS_4: &[&str] = &["ALTER TABLE {s}.node
 
 /// A timer that is moved is held no more, and those that are held can be released.
 const STEP_5: &[&str] = &[
+    partitions::GATE,
+    partitions::SMALL,
+    partitions::PART,
+    partitions::ID,
+    partitions::SCHEDULE_AT,
+    partitions::ARM,
+    partitions::CANCEL,
+    partitions::CANCEL_KEY,
     functions::RESCHEDULE_AT_5,
     functions::RESCHEDULE_KEY_AT_5,
     functions::CLOSE_FOR_HELD,

@@ -58,6 +58,15 @@ pub(super) const CREATE: &[&str] = &[
     "INSERT INTO {s}.meta (one, version) VALUES (1, 3)",
 ];
 
+/// What a schema of more partitions has besides: `{n}` stands for their number. Programs of number
+/// 3 know 256, so the floor is that of step 5, which gives the functions their number.
+pub(super) const MORE_PARTITIONS: &[&str] = &[
+    "INSERT INTO {s}.lease (part, owner, epoch, claimed_upto, raise_upto, clean)
+        SELECT (CASE WHEN part > 32767 THEN part - 65536 ELSE part END)::smallint,
+            NULL, 0, -1, -1, true FROM generate_series(256, {n} - 1) g (part)",
+    "UPDATE {s}.meta SET version = 5",
+];
+
 /// For PostgreSQL alone: dead rows go soon. Others do without what they do not know.
 pub(super) const TUNE: &[&str] = &[
     "ALTER TABLE {s}.timer SET (autovacuum_vacuum_scale_factor = 0.02,

@@ -2,11 +2,10 @@
 
 use super::commit::{EnterGates, Making};
 use super::locked::{IdColumns, LockedRow, LockedRows, is_free};
-use super::rows::{durable_id, millis, part, time, uuid};
+use super::rows::{durable_id, gate, millis, part, time, uuid};
 use super::statement::{Sql, Statement, statement};
 use crate::store::row::{DurableId, Partition, Position, StoreTime};
 use crate::store::write::{KindSlice, Outcome, Write};
-use crate::stores::postgres::leases::PARTITIONS;
 use std::collections::HashSet;
 use tokio_postgres::Error;
 use uuid::Uuid;
@@ -88,7 +87,7 @@ impl Making<'_> {
         let mut all = Vec::new();
         let mut left = slice.limit.rows;
         let mut after = slice.after;
-        while after.id.partition() < PARTITIONS {
+        while u32::from(after.id.partition()) < self.partitions {
             if left == 0 {
                 return Ok((all, Some(after)));
             }
@@ -108,6 +107,7 @@ impl Making<'_> {
             all.extend(self.cancel_free(number, &ids).await?);
             after = match seen.last() {
                 Some(last) if seen.len() == limit => last.at,
+                _ if u32::from(number) + 1 == self.partitions => break,
                 // The next partition.
                 _ => Position {
                     due: StoreTime::MIN,
@@ -129,7 +129,7 @@ impl Making<'_> {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let gates = [part(number)];
+        let gates = [gate(number, self.partitions)];
         self.live.ask(&EnterGates { part: &gates }).await?;
         let columns = IdColumns::of(ids.iter().copied().map(uuid));
         let first: Vec<LockedRow> = self.live.ask(&columns.find()).await?;

@@ -4,11 +4,10 @@
 //! kind of change.
 
 use super::phases::{Phases, Token, tokens_of};
-use super::rows::{epoch, part, partition_of_key};
+use super::rows::{epoch, gate, part, partition_of_key};
 use super::statement::{Sql, Statement, statement};
 use crate::store::row::Partition;
 use crate::store::write::{Outcome, Write};
-use crate::stores::postgres::leases::PARTITIONS;
 use crate::stores::postgres::session::{Asking, OneTrouble, trouble_of_one};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
@@ -66,8 +65,9 @@ pub(in crate::stores::postgres) async fn make(
     live: Asking<'_>,
     writes: &[Write],
     own: &BTreeMap<Partition, u64>,
+    partitions: u32,
 ) -> Result<Vec<Outcome>, Error> {
-    let mut making = Making::new(live, writes, own);
+    let mut making = Making::new(live, writes, own, partitions);
     making.range(0..writes.len()).await?;
     Ok(making.outcomes())
 }
@@ -78,11 +78,12 @@ pub(in crate::stores::postgres) async fn make_split(
     live: Asking<'_>,
     writes: &[Write],
     own: &BTreeMap<Partition, u64>,
+    partitions: u32,
 ) -> Result<Vec<Outcome>, Error> {
     live.client
         .batch_execute("SET LOCAL lock_timeout = 3")
         .await?;
-    let mut making = Making::new(live, writes, own);
+    let mut making = Making::new(live, writes, own, partitions);
     let mut tries = TRIES_MAX;
     let all = 0..writes.len();
     let mut parts = vec![all];
@@ -130,17 +131,17 @@ fn locked_parts(writes: &[&Write]) -> Vec<i16> {
     partitions.into_iter().map(part).collect()
 }
 
-/// The partitions in which rows are ended, moved or replaced that were not handed out.
-fn gated_parts(writes: &[&Write]) -> Vec<i16> {
+/// The gates of partitions in which rows are ended, moved or replaced that were not handed out.
+fn gates_of(writes: &[&Write], partitions: u32) -> Vec<i16> {
     let names = |write: &&&Write| {
         write.settles().is_none() && (write.names_row().is_some() || write.names_key().is_some())
     };
     let named = writes.iter().filter(names);
-    let partitions: BTreeSet<Partition> = named
-        .filter_map(|write| write.partition(partition_of_key))
-        .collect();
-    let partitions = partitions.into_iter().filter(|&number| number < PARTITIONS);
-    partitions.map(part).collect()
+    let of_key = |key: &str| partition_of_key(key, partitions);
+    let numbers = named.filter_map(|write| write.partition(of_key));
+    let numbers = numbers.filter(|&number| u32::from(number) < partitions);
+    let gates: BTreeSet<i16> = numbers.map(|number| gate(number, partitions)).collect();
+    gates.into_iter().collect()
 }
 
 /// A commit that is being made.
@@ -149,17 +150,25 @@ pub(super) struct Making<'a> {
     pub(super) writes: &'a [Write],
     /// The epochs of this node's partitions.
     own: &'a BTreeMap<Partition, u64>,
+    /// How many partitions the schema has.
+    pub(super) partitions: u32,
     pub(super) outcomes: Vec<Option<Outcome>>,
     /// The rows and keys of changes that are blocked. Later changes of these wait, too.
     blocked: HashSet<Token>,
 }
 
 impl<'a> Making<'a> {
-    fn new(live: Asking<'a>, writes: &'a [Write], own: &'a BTreeMap<Partition, u64>) -> Self {
+    fn new(
+        live: Asking<'a>,
+        writes: &'a [Write],
+        own: &'a BTreeMap<Partition, u64>,
+        partitions: u32,
+    ) -> Self {
         Self {
             live,
             writes,
             own,
+            partitions,
             outcomes: vec![None; writes.len()],
             blocked: HashSet::new(),
         }
@@ -196,9 +205,9 @@ impl<'a> Making<'a> {
         if !locked.is_empty() {
             self.live.ask(&LockLeases { part: &locked }).await?;
         }
-        let gated = gated_parts(&writes);
-        if !gated.is_empty() {
-            self.live.ask(&EnterGates { part: &gated }).await?;
+        let gates = gates_of(&writes, self.partitions);
+        if !gates.is_empty() {
+            self.live.ask(&EnterGates { part: &gates }).await?;
         }
         for numbers in by_phase {
             self.phase(numbers).await?;

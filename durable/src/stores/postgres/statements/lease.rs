@@ -222,9 +222,9 @@ statement! {
 }
 
 statement! {
-    /// GateProbe: the partitions in which nobody ends or moves a row just now.
+    /// GateProbe: the gates behind which nobody ends or moves a row just now.
     Probe<'a> { part: &'a [i16] }
-    -> Partition = |row| partition(row.get(0));
+    -> i16 = |row| row.get(0);
     "
 SELECT part FROM {s}.gate WHERE part = ANY(:part::smallint[]) ORDER BY part FOR UPDATE SKIP LOCKED"
 }

@@ -252,7 +252,7 @@ impl Making<'_> {
         }
         let mut all = Vec::with_capacity(left.len());
         if !left.is_empty() {
-            let (part, key) = key_columns(&left);
+            let (part, key) = key_columns(&left, self.partitions);
             let (part, key) = (&part, &key);
             for (key, found) in self.live.ask(&FindKeys { part, key }).await? {
                 if let Some(number) = left.remove(&*key) {
@@ -261,7 +261,7 @@ impl Making<'_> {
             }
         }
         if !left.is_empty() {
-            let (part, key) = key_columns(&left);
+            let (part, key) = key_columns(&left, self.partitions);
             let (part, key) = (&part, &key);
             for key in self.live.ask(&SeeKeys { part, key }).await? {
                 if let Some(number) = left.remove(&*key) {
@@ -289,8 +289,8 @@ impl Making<'_> {
 }
 
 /// Partitions and keys.
-fn key_columns<'a>(left: &HashMap<&'a str, usize>) -> (Vec<i16>, Vec<&'a str>) {
-    let of_key = |&key: &&'a str| (part(partition_of_key(key)), key);
+fn key_columns<'a>(left: &HashMap<&'a str, usize>, partitions: u32) -> (Vec<i16>, Vec<&'a str>) {
+    let of_key = |&key: &&'a str| (part(partition_of_key(key, partitions)), key);
     left.keys().map(of_key).unzip()
 }
 

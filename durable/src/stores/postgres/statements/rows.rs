@@ -31,10 +31,23 @@ pub(crate) fn epoch(epoch: u64) -> i64 {
     i64::try_from(epoch).unwrap_or(i64::MAX)
 }
 
-/// The partition of a key: the first byte of its MD5, as the SQL functions compute it, too.
-pub(in crate::stores::postgres) fn partition_of_key(key: &str) -> Partition {
+/// How many gates there are, whatever the number of partitions.
+const GATES: u32 = 256;
+
+/// The gate of a partition, of this many: partitions beside each other share one.
+pub(in crate::stores::postgres) fn gate(partition: Partition, partitions: u32) -> i16 {
+    // (Below 256.)
+    (u32::from(partition) * GATES / partitions.max(GATES)) as i16
+}
+
+/// The partition of a key, of this many: by the first 16 bits of its MD5, as the SQL functions
+/// compute it, too. Of 256 it is the first byte.
+pub(in crate::stores::postgres) fn partition_of_key(key: &str, partitions: u32) -> Partition {
     use md5::Digest;
-    md5::Md5::digest(key.as_bytes())[0].into()
+    let digest = md5::Md5::digest(key.as_bytes());
+    let hash = u64::from(u16::from_be_bytes([digest[0], digest[1]]));
+    // (Below the number of partitions.)
+    ((hash * u64::from(partitions)) >> 16) as Partition
 }
 
 /// A time from its milliseconds.

@@ -2,7 +2,7 @@
 //! of its type.
 
 use super::ALL;
-use super::rows::{cause_of, cause_parts, part, partition};
+use super::rows::{cause_of, cause_parts, gate, part, partition};
 use super::statement::{Sql, split_name};
 use crate::store::row::Cause;
 use std::collections::BTreeSet;
@@ -180,6 +180,19 @@ fn what_does_not_match_is_seen() {
 fn a_partition_is_stored_in_its_16_bits() {
     assert_eq!([0, 255, 40_000, u16::MAX].map(part), [0, 255, -25_536, -1]);
     assert!((0..=u16::MAX).all(|number| partition(part(number)) == number));
+}
+
+/// As `wheelwork_gate` has it (`tests/postgres/partitions.rs`).
+#[test]
+fn partitions_beside_each_other_share_a_gate() {
+    assert!((0..256).all(|number| gate(number, 256) == number as i16));
+    for partitions in [512, 1_024, 65_536_u32] {
+        let each = partitions / 256;
+        let all = (0..partitions).map(|number| (number, gate(number as u16, partitions)));
+        for (number, gate) in all {
+            assert_eq!(gate as u32, number / each, "{number} of {partitions}");
+        }
+    }
 }
 
 #[test]
