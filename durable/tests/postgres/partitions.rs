@@ -160,6 +160,41 @@ fn a_row_of_each_partition_is_found_from_both_sides() {
     }
 }
 
+/// GateEnter: a node and a function wait at the gate of a row's partition, and at no other one.
+#[test]
+fn a_row_is_behind_the_gate_of_its_partition() {
+    let Some(schema) = Schema::new("gates") else {
+        return;
+    };
+    let mut store = store(&schema, 2_048);
+    store.acquire().unwrap();
+    let rows = [2_000, 2_007, 2_008].map(|partition| row_in(partition, 1));
+    for row in &rows {
+        assert_eq!(
+            one(&mut store, Write::Arm(row.clone())),
+            Outcome::Armed(None)
+        );
+    }
+    let mut holder = schema.client();
+    let mut holder = holder.transaction().unwrap();
+    let gate = schema.sql("SELECT part FROM {s}.gate WHERE part = 250 FOR UPDATE");
+    holder.query_one(&gate, &[]).unwrap();
+    let mut user = schema.client();
+    user.batch_execute("SET lock_timeout = 20").unwrap();
+    for (row, waits) in rows.iter().zip([true, true, false]) {
+        let moves = Write::Move(Target::Id(row.id), StoreTime::MAX);
+        let outcome = one(&mut store, moves);
+        let is_blocked = matches!(outcome, Outcome::Blocked(_));
+        assert_eq!(is_blocked, waits, "{outcome:?}");
+        let cancel = schema.sql("SELECT {s}.wheelwork_cancel($1)");
+        let id = Uuid::from_u128(row.id.to_bits());
+        assert_eq!(user.query_one(&cancel, &[&id]).is_err(), waits);
+    }
+    holder.rollback().unwrap();
+    let cancelled = one(&mut store, Write::Cancel(Target::Id(rows[0].id)));
+    assert_eq!(cancelled, Outcome::Cancelled(Some(rows[0].id)));
+}
+
 #[test]
 fn the_demands_are_met_with_more_partitions() {
     for (name, demand) in demands().into_iter().chain(held_demands()) {
