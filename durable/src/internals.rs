@@ -5,7 +5,13 @@
 //! is written here.
 
 #[cfg(loom)]
-use crate::queue::{rights, ticket};
+use crate::queue::{claims, outage, rights, ticket};
+#[cfg(loom)]
+use crate::store::contract::StoreError;
+#[cfg(loom)]
+use crate::store::row::StoreTime;
+#[cfg(loom)]
+use std::time::{Duration, SystemTime};
 
 #[cfg(loom)]
 pub use crate::sync::{Fault, set_fault};
@@ -61,5 +67,82 @@ impl LeaseRights {
     /// Leases last until then.
     pub fn extend(&self, until_ns: u64) {
         self.0.extend(until_ns);
+    }
+}
+
+/// What may be handed out, as handlers' threads see it.
+#[cfg(loom)]
+pub struct Claims(claims::Claims);
+
+#[cfg(loom)]
+impl Claims {
+    /// Nothing may.
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Self {
+        Self(claims::Claims::new())
+    }
+
+    /// ClaimLook.
+    pub fn has(&self, due_ms: u64) -> bool {
+        self.0.has(StoreTime::from_millis(due_ms))
+    }
+
+    /// FenceLook.
+    pub fn allow(&self, epoch: u64) -> bool {
+        self.0.allow(epoch)
+    }
+
+    /// ClaimPublish.
+    pub fn publish(&self, upto_ms: u64) {
+        self.0.publish(StoreTime::from_millis(upto_ms));
+    }
+
+    /// ClaimDrop.
+    pub fn drop_all(&self) {
+        self.0.drop_all();
+    }
+
+    /// FenceRaise.
+    pub fn raise_fence(&self, epoch: u64) {
+        self.0.raise_fence(epoch);
+    }
+}
+
+/// Whether the store works, as all threads see it.
+#[cfg(loom)]
+pub struct StoreStanding(outage::StoreStanding);
+
+#[cfg(loom)]
+impl StoreStanding {
+    /// It works.
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Self {
+        Self(outage::StoreStanding::new())
+    }
+
+    /// It has failed, and may come back.
+    pub fn fail(&self) {
+        let (why, now) = (StoreError::Io("a model".into()), SystemTime::UNIX_EPOCH);
+        self.0.fail(why, now, Some(now), false);
+    }
+
+    /// It works again.
+    pub fn come_back(&self) {
+        self.0.come_back(Duration::ZERO);
+    }
+
+    /// StandingLook.
+    pub fn works(&self) -> bool {
+        self.0.works()
+    }
+
+    /// Whether a caller is refused, by what is under the lock.
+    pub fn is_refused(&self) -> bool {
+        self.0.refusal().is_some()
+    }
+
+    /// Waits until it works.
+    pub fn wait(&self) {
+        self.0.wait(Duration::MAX);
     }
 }

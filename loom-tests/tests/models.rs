@@ -14,6 +14,7 @@ mod in_flight;
 mod job;
 mod lane;
 mod magazine;
+mod outage;
 mod periodic;
 mod pins;
 mod rearm;

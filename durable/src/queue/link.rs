@@ -1,5 +1,6 @@
 //! Shared: what callers, handlers and the writer have in common.
 
+use super::claims::Claims;
 use super::fired::Fired;
 use super::lanes::QueueSenders;
 use super::outage::{Health, StoreStanding};
@@ -16,7 +17,7 @@ use crate::store::fault::{DurableFault, is_broken};
 use crate::store::row::{DeadLetter, Partition, StoreTime};
 use crate::store::when::{PayloadBytes, When};
 use crate::store::write::TrialBegun;
-use crate::sync::{AtomicU64, AtomicUsize, Ordering, Process, ThreadId, current};
+use crate::sync::{AtomicUsize, Ordering, Process, ThreadId, current};
 use crate::time::{Clock, system_time};
 use crossbeam_channel::Sender;
 use std::any::Any;
@@ -140,14 +141,11 @@ pub(crate) struct DurableShared {
     ticking: Clock,
     /// The process in which the writer is.
     made_in: Process,
-    /// The millisecond after the watermark: rows that are due before it may be handed out.
-    claimed: AtomicU64,
+    claims: Claims,
     state: AtomicUsize,
     /// Bytes in the queue.
     queued: AtomicUsize,
     standing: StoreStanding,
-    /// Deliveries of an earlier epoch are not handed out, where the store has no other nodes.
-    fence_min: AtomicU64,
     /// The writer, on a manual clock.
     manual: Mutex<Option<Box<dyn Turns>>>,
     /// How many futures of handlers have begun and not ended, by the thread that polled them last.
@@ -180,11 +178,10 @@ impl DurableShared {
             rights,
             ticking: Clock::boot().unwrap_or_else(Clock::monotonic),
             made_in: Process::current(),
-            claimed: AtomicU64::new(0),
+            claims: Claims::new(),
             state: AtomicUsize::new(OPEN),
             queued: AtomicUsize::new(0),
             standing: StoreStanding::new(),
-            fence_min: AtomicU64::new(0),
             manual: Mutex::new(None),
             futures: Mutex::default(),
             futures_ended: Condvar::new(),
@@ -220,10 +217,7 @@ impl DurableShared {
     /// Whether this node's lease of a partition allows it to hand out the partition's rows now.
     pub(crate) fn has_right(&self, partition: Partition, epoch: u64) -> bool {
         let Some(rights) = &self.rights else {
-            // Ordering: Relaxed. A delivery of another epoch was read before the outage in which
-            // the epoch has changed, and a handler may just have begun with it.
-            return epoch >= self.fence_min.load(Ordering::Relaxed)
-                || is_broken(DurableFault::HealKeepsFence);
+            return self.claims.allow(epoch) || is_broken(DurableFault::HealKeepsFence);
         };
         let now_ns = u64::try_from(self.elapsed().as_nanos()).unwrap_or(u64::MAX);
         rights.allow(partition, epoch, now_ns)
@@ -434,27 +428,22 @@ impl DurableShared {
 
     /// Whether rows that are due then may be handed out.
     pub(crate) fn is_claimed(&self, due: StoreTime) -> bool {
-        // Ordering: Acquire. Pairs with the Release store in `claim`: the commit comes before.
-        due.as_millis() < self.claimed.load(Ordering::Acquire)
+        self.claims.has(due)
     }
 
     /// Publishes a watermark that the store has. Only the writer calls this.
     pub(crate) fn claim(&self, upto: StoreTime) {
-        // Ordering: Release. Pairs with the Acquire load in `is_claimed`.
-        self.claimed.store(upto.as_millis() + 1, Ordering::Release);
+        self.claims.publish(upto);
     }
 
     /// TurnFail: nothing is claimed. The writer only.
     pub(crate) fn unclaim(&self) {
-        // Ordering: Relaxed. It publishes nothing. A thread that reads the former value hands out a
-        // row that was claimed, and whose entry stays in the window.
-        self.claimed.store(0, Ordering::Relaxed);
+        self.claims.drop_all();
     }
 
     /// TurnBack: deliveries of earlier epochs are not handed out. The writer only.
     pub(crate) fn raise_fence(&self, epoch: u64) {
-        // Ordering: Relaxed. As in `has_right`.
-        self.fence_min.store(epoch, Ordering::Relaxed);
+        self.claims.raise_fence(epoch);
     }
 
     /// Whether deliveries may begin.

@@ -1,6 +1,7 @@
 #![doc = include_str!("README.md")]
 
 pub(crate) mod bulk;
+pub(crate) mod claims;
 pub(crate) mod counter;
 #[cfg(feature = "tracing")]
 pub(crate) mod events;

@@ -2,12 +2,18 @@
 //!
 //! The writer alone changes it. Any thread asks: a caller, before it leaves a request, and a thread
 //! that hands a timer out.
+//!
+//! # Ground rules
+//!  - The word changes under the lock (`StandingSet`). So a caller that finds no outage under the
+//!    lock sees that the store works, and a caller that waits does not miss the end.
+//!  - Without the lock the word is a hint (`StandingLook`). It is set before a caller is told of
+//!    the failure. So a caller that was told sees the failure, or what came after it.
 
 use crate::handler::error::DurableError;
 use crate::store::contract::StoreError;
-use crate::sync::{AtomicUsize, Ordering};
+use crate::sync::{AtomicUsize, Condvar, Fault, Mutex, MutexGuard, Ordering, broken};
 use crate::time::Clock;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 use std::time::{Duration, SystemTime};
 
 const WORKS: usize = 0;
@@ -77,7 +83,7 @@ struct Outages {
 }
 
 impl StoreStanding {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             state: AtomicUsize::new(WORKS),
             outages: Mutex::default(),
@@ -89,12 +95,14 @@ impl StoreStanding {
         self.outages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// StandingSet.
     fn set(&self, state: usize) {
         // Ordering: Relaxed. As in `works`; what goes with it is under the lock.
         self.state.store(state, Ordering::Relaxed);
     }
 
-    pub(super) fn works(&self) -> bool {
+    /// StandingLook.
+    pub(crate) fn works(&self) -> bool {
         // Ordering: Relaxed. A hint: what is handed out meanwhile stays in the window, and a
         // request that comes meanwhile is answered by the writer.
         self.state.load(Ordering::Relaxed) == WORKS
@@ -107,7 +115,7 @@ impl StoreStanding {
     }
 
     /// It has failed, or was `tried` in vain. `next_try`: when it is opened again, if it is.
-    pub(super) fn fail(
+    pub(crate) fn fail(
         &self,
         why: StoreError,
         now: SystemTime,
@@ -128,10 +136,15 @@ impl StoreStanding {
     }
 
     /// It works again, after this time.
-    pub(super) fn come_back(&self, lasted: Duration) {
+    pub(crate) fn come_back(&self, lasted: Duration) {
         let mut outages = self.outages();
         if let Some(outage) = outages.now.take() {
             outages.last = Some((outage.since, lasted));
+        }
+        if broken(Fault::StandingToldTooEarly) {
+            drop(outages);
+            self.over.notify_all();
+            return self.set(WORKS);
         }
         self.set(WORKS);
         drop(outages);
@@ -139,7 +152,7 @@ impl StoreStanding {
     }
 
     /// What a caller is told whose request is not taken. `None`: it works by now.
-    pub(super) fn refusal(&self) -> Option<DurableError> {
+    pub(crate) fn refusal(&self) -> Option<DurableError> {
         let outage = self.outages().now.clone()?;
         Some(match outage.next_try {
             Some(_) => DurableError::Unavailable {
@@ -151,7 +164,7 @@ impl StoreStanding {
     }
 
     /// Waits until it works again or never will, or for this time.
-    pub(super) fn wait(&self, limit: Duration) {
+    pub(crate) fn wait(&self, limit: Duration) {
         let clock = Clock::monotonic();
         let begun = clock.now_ns();
         let mut outages = self.outages();

@@ -23,7 +23,8 @@ fn may_begin(shared: &DurableShared, delivery: &Delivery) -> bool {
     let due = delivery.row.due;
     let is_due = due.system_time() <= shared.now() || is_broken(DurableFault::ClockIgnored);
     let is_claimed = shared.is_claimed(due) || is_broken(DurableFault::WatermarkIgnored);
-    // (While the service stops nothing is handed out. It stays stored.)
+    // (While the service stops nothing is handed out. It stays stored. The order is that of
+    // `queue/claims.rs`: the claim first, then the epoch.)
     is_due && is_claimed && has_right(shared, delivery) && shared.delivers()
 }
 

@@ -14,6 +14,10 @@ pub enum Fault {
     TicketToldTooEarly,
     /// RightsExtend: the end of the leases is published with Relaxed.
     RightsExtendRelaxed,
+    /// ClaimPublish: the watermark is published with Relaxed.
+    ClaimPublishRelaxed,
+    /// StandingSet: those who wait for the store are woken before the word says that it works.
+    StandingToldTooEarly,
 }
 
 /// Whether a step is broken on purpose: never, outside loom.
