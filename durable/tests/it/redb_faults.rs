@@ -4,11 +4,12 @@
 //!   tears what was not synced, by a full disk, by an error. Opened again, the store has what was
 //!   acknowledged, and of the call that failed all or nothing.
 //! - So it is if the same process opens the store again. Its epoch goes on, so nothing is a
-//!   suspect.
+//!   suspect. Here each access to the disk fails: in the first run the first one of each call, in
+//!   the second run the second one, and so on. So a store fails up to 160 times in its life.
 //! - Damage is reported. It is never a wrong row, never a panic, and hides no row.
 //!
-//! Each test takes a sample of the places. With `WHEELWORK_EVERY_FAULT=1` it takes every access,
-//! and 20,000 flips: some minutes.
+//! The other tests take a sample of the places. With `WHEELWORK_EVERY_FAULT=1` each access fails in
+//! a history of its own, and there are 20,000 flips: some minutes.
 
 use crate::durable_model::{Answer, Call, HandedOut, History, Model, contents, make, time};
 use redb::StorageBackend;
@@ -326,21 +327,35 @@ fn come_back(store: &mut Redb, fails: u64, place: &str) -> Lease {
     panic!("{place}: it does not come back");
 }
 
-/// Runs a history on a disk some of whose accesses fail, one after the other. The same process
-/// opens the store again, and goes on. Returns the accesses, and whether the epoch went on.
-fn run_on(seed: u64, trouble: Trouble, fails_at: u64, fails: u64) -> (u64, bool) {
-    let place = format!("seed {seed}, {trouble:?}, {fails} accesses from {fails_at} on");
+/// Which accesses to the disk fail.
+#[derive(Clone, Copy, Debug)]
+enum Fails {
+    None,
+    /// Some, one after the other, from this one on.
+    At(u64, u64),
+    /// Of each call the one with this number, and some of those after it.
+    OfEachCall(u64),
+}
+
+/// Runs a history on a disk of which some accesses fail. The same process opens the store again,
+/// and goes on. Returns the accesses, and how often the epoch went on.
+fn run_on(seed: u64, trouble: Trouble, fails: Fails) -> (u64, u64) {
+    let place = format!("seed {seed}, {trouble:?}, {fails:?}");
+    let (fails_at, most) = match fails {
+        Fails::At(fails_at, most) => (fails_at, most),
+        _ => (u64::MAX, 5),
+    };
     let disk = Disk::new(Vec::new(), trouble, fails_at);
-    disk.lock().unwrap().fails = fails;
+    disk.lock().unwrap().fails = most;
     let backends = disk.clone();
     let builder = Redb::builder().cache_bytes(1 << 17).sweep_at(10, 40);
     let Ok(mut store) = builder.open_backends(move || Backend(backends.clone())) else {
         // (It fails while the file is made: `a_file_that_was_not_finished_is_made_anew`.)
-        return (disk.lock().unwrap().accesses, false);
+        return (disk.lock().unwrap().accesses, 0);
     };
     assert!(store.can_reopen());
     let mut history = History::new(seed);
-    let mut goes_on = false;
+    let mut goes_on = 0;
     for number in 0..CALLS {
         let call = match number {
             0 => Call::Acquire,
@@ -349,7 +364,16 @@ fn run_on(seed: u64, trouble: Trouble, fails_at: u64, fails: u64) -> (u64, bool)
         let mut gate = history.gate.clone();
         let before = (history.model.clone(), history.gate.clone());
         let answer = history.expect(&call);
-        let error = match make(&mut store, &call, &mut gate) {
+        if let Fails::OfEachCall(nth) = fails {
+            let mut disk = disk.lock().unwrap();
+            disk.fails_at = disk.accesses + nth;
+            disk.fails = [1, 1, 2, most][number % 4];
+        }
+        let made = make(&mut store, &call, &mut gate);
+        if let (Fails::OfEachCall(_), Ok(_)) = (fails, &made) {
+            disk.lock().unwrap().fails_at = u64::MAX;
+        }
+        let error = match made {
             Ok(got) => {
                 assert_eq!(got, answer, "{place}");
                 continue;
@@ -357,7 +381,10 @@ fn run_on(seed: u64, trouble: Trouble, fails_at: u64, fails: u64) -> (u64, bool)
             Err(error) => error,
         };
         assert!(matches!(error, StoreError::Io(_)), "{place}: {error}");
-        let lease = come_back(&mut store, fails, &place);
+        let lease = come_back(&mut store, most, &place);
+        if let Fails::OfEachCall(_) = fails {
+            disk.lock().unwrap().fails_at = u64::MAX;
+        }
         if matches!(call, Call::Acquire) {
             history.model.epoch = lease.epoch;
             continue;
@@ -366,7 +393,7 @@ fn run_on(seed: u64, trouble: Trouble, fails_at: u64, fails: u64) -> (u64, bool)
             lease.epoch, history.model.epoch,
             "{place}: the epoch goes on"
         );
-        goes_on = true;
+        goes_on += 1;
         let found = contents(&mut store).unwrap();
         let all = StoreTime::MAX;
         let is_in =
@@ -397,35 +424,40 @@ fn run_on(seed: u64, trouble: Trouble, fails_at: u64, fails: u64) -> (u64, bool)
     (accesses, goes_on)
 }
 
-/// At every access, or a sample of them: the disk fails, works again, and the store goes on.
-fn comes_back_at_many_places(trouble: Trouble, seed: u64) {
+/// At every access: the disk fails, works again, and the store goes on.
+fn comes_back_at_each_access(trouble: Trouble, seed: u64) {
     quiet();
-    let (accesses, _) = run_on(seed, trouble, u64::MAX, 1);
+    let (accesses, _) = run_on(seed, trouble, Fails::None);
     assert!(accesses > 500, "{accesses} are not all");
-    let mut rng = fastrand::Rng::with_seed(seed);
-    let places: Vec<u64> = match is_thorough() {
-        true => (0..accesses).collect(),
-        false => (0..SAMPLE).map(|_| rng.u64(0..accesses)).collect(),
-    };
     let mut came_back = 0;
-    for (number, &fails_at) in places.iter().enumerate() {
-        let fails = [1, 1, 2, 5][number % 4];
-        came_back += usize::from(run_on(seed, trouble, fails_at, fails).1);
+    for nth in 0.. {
+        let (_, times) = run_on(seed, trouble, Fails::OfEachCall(nth));
+        came_back += times;
+        if times == 0 && nth > 0 {
+            println!("{came_back} times, at {nth} accesses of a call at most");
+            break;
+        }
     }
     assert!(
-        came_back > places.len() / 2,
+        came_back > accesses / 2,
         "it has come back {came_back} times"
     );
+    if is_thorough() {
+        for fails_at in 0..accesses {
+            let fails = [1, 1, 2, 5][fails_at as usize % 4];
+            run_on(seed, trouble, Fails::At(fails_at, fails));
+        }
+    }
 }
 
 #[test]
 fn a_store_comes_back_when_the_disk_has_room_again() {
-    comes_back_at_many_places(Trouble::Full, 7);
+    comes_back_at_each_access(Trouble::Full, 7);
 }
 
 #[test]
 fn a_store_comes_back_after_an_error_of_the_disk() {
-    comes_back_at_many_places(Trouble::Failing, 8);
+    comes_back_at_each_access(Trouble::Failing, 8);
 }
 
 /// Nobody goes on with a file that lacks what was acknowledged.
