@@ -598,6 +598,11 @@ impl<'a> Judge<'a> {
         }
         let case = self.case(number, timer);
         let begin = self.could_begin(&case, start).max(from).min(start.at);
+        // (One that came later waits beyond the time that was looked at for other trouble.)
+        let in_time = start.at.min(begin + limit_ms * MS);
+        if begin > from && self.is_troubled(begin, in_time, Some(trouble)) {
+            return;
+        }
         let is_its = trouble.partitions.contains(&((timer.id >> 112) as u16));
         let lateness = match (is_its, trouble.what) {
             (false, Trouble::Kill) => return,

@@ -114,6 +114,17 @@ fn other_trouble_meanwhile() {
             ),
         );
     }
+    // A timer that is armed when the pause is over waits from then on.
+    cases(
+        "PauseLong A from FROM to FROM+5000; arm 7 at FROM+5050 due FROM+2000 until FROM+5060
+            B handles 7 at FROM+5060+LEASE+1",
+        "
+        ServerEnded from FROM+5100 to FROM+8000 =>
+        ServerEnded from FROM+5060+LEASE to FROM+5060+LEASE+10 =>
+        ServerEnded from FROM+5061+LEASE to FROM+5061+LEASE+10 => SlowTakeOver 7
+        Snapshot from FROM+5100 to FROM+8000 => SlowTakeOver 7
+        ",
+    );
     cases(
         DUE,
         "
