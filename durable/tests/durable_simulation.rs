@@ -10,7 +10,8 @@
 //! - What a user's transaction was told holds if it commits, and is nothing if it does not. It
 //!   holds up the timers that it has touched, and no others.
 //! - After an end of a node another one takes over.
-//! - A process whose store fails goes on when the store is back.
+//! - A process whose store fails goes on when the store is back, and so does a node of a fleet.
+//!   What its handlers say meanwhile counts if its leases have not run out.
 //! - A timer whose kind has no handler waits for one, and becomes a dead letter only after a week.
 //!
 //! `WHEELWORK_SEEDS` seeds are tried, from `WHEELWORK_SEED` on. A seed that fails prints its story.
@@ -136,6 +137,10 @@ fn each_broken_step_of_a_hold_breaks_a_promise() {
 fn each_broken_step_of_a_fleet_breaks_a_promise() {
     use wheelwork_durable::DurableFault;
     for fault in [
+        DurableFault::HealForgetsAnswers,
+        DurableFault::HealDeaf,
+        DurableFault::HealToldUnstored,
+        DurableFault::HealKeepsLeases,
         DurableFault::LeaseIgnored,
         DurableFault::LeaseFromAnswer,
         DurableFault::LeaseGivenEarly,

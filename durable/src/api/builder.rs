@@ -419,9 +419,9 @@ impl<S: Store> DurableBuilder<S> {
     }
 
     /// Sets whether a store that has failed is opened again. Yes, unless set: first after 0.1 s,
-    /// then after waits that double up to 10 s, for as long as the service runs. A
-    /// [`Redb`](crate::Redb) can be opened again. Other stores that fail stay so, until the program
-    /// opens them anew.
+    /// then after waits that double up to 10 s, for as long as the service runs. A store in a file
+    /// (on Linux) and a store in PostgreSQL can be opened again. A store of yours that has no
+    /// [`reopen`](crate::contract::Store::reopen) stays failed, until the program opens it anew.
     ///
     /// While the store is away no timer fires, and calls return
     /// [`DurableError::Unavailable`](crate::DurableError::Unavailable). Handlers that run go on,

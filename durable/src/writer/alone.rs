@@ -84,6 +84,8 @@ impl Ownership for Alone {
         Ok(())
     }
 
+    fn begin_anew(&mut self) {}
+
     fn next(&self, core: &mut Core, now: StoreTime) -> Result<Option<Duration>, StoreError> {
         let claim = claim_at(core).map(|at| at.since(now));
         let load = next_load(core, now)?;

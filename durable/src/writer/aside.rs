@@ -8,7 +8,7 @@
 use super::plan::Planned;
 use crate::store::fault::{DurableFault, is_broken};
 use crate::store::row::{DurableId, Partition};
-use crate::store::write::Write;
+use crate::store::write::{Settled, Write};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -169,10 +169,13 @@ impl Aside {
         self.again_at = Duration::ZERO;
     }
 
-    /// The epoch has changed: what was in the commit whose outcome is not known is refused now.
-    pub(super) fn are_refused(&mut self) {
+    /// What was in the commit whose outcome is not known is refused now, if its lease is over.
+    pub(super) fn are_refused(&mut self, is_over: impl Fn(&Settled) -> bool) {
         for waiting in &mut self.waiting {
-            waiting.planned.plan.is_refused();
+            let mut settled = waiting.writes.iter().filter_map(Write::settles);
+            if settled.any(&is_over) {
+                waiting.planned.plan.is_refused();
+            }
         }
     }
 

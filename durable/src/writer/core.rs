@@ -281,6 +281,14 @@ impl Core {
         self.held.forget();
     }
 
+    /// TurnBack: what was said in a commit whose outcome is not known is refused, if the lease is
+    /// another one by now.
+    pub(super) fn refuse_answers(&mut self) {
+        let mut aside = std::mem::take(&mut self.aside);
+        aside.are_refused(|of| self.epoch(of.id.partition()) != of.epoch);
+        self.aside = aside;
+    }
+
     /// A row of a process's own store may lie where it is not looked for.
     pub(super) fn load_all_again(&mut self) {
         if self.shared.rights.is_none() {

@@ -494,6 +494,11 @@ impl Ownership for Fleet {
         shared(&mut *core.store)?.give_back(&free)
     }
 
+    /// The leases are renewed, and all rows are looked for, in the next turn.
+    fn begin_anew(&mut self) {
+        *self = Self::new(self.ahead);
+    }
+
     fn next(&self, core: &mut Core, now: StoreTime) -> Result<Option<Duration>, StoreError> {
         let elapsed = core.shared.elapsed();
         let mut wait = self.renew_at.saturating_sub(elapsed).min(LOOK_EVERY);

@@ -8,8 +8,10 @@ use crate::handler::delivery::Delivery;
 use crate::handler::error::DurableError;
 use crate::queue::fired::Fired;
 use crate::queue::request::{Change, Control, Request, Told};
+use crate::queue::rights::LeaseRights;
 use crate::store::contract::{Lease, StoreError};
 use crate::store::fault::{DurableFault, is_broken};
+use crate::store::list::RowFilter;
 use crate::store::row::{Position, StoreTime};
 use crate::store::why::panic_text;
 use crate::store::write::{SliceLimit, TrialBegun};
@@ -42,10 +44,7 @@ impl Writer {
 
     /// Whether a store that fails now is opened again.
     fn heals(&self) -> bool {
-        let shared = &self.core.shared;
-        // (A store that nodes share has waited for its database already.)
-        shared.hooks.healing.heals
-            && shared.rights.is_none()
+        self.core.shared.hooks.healing.heals
             && self.core.store.can_reopen()
             && !self.down.was_tried_by_stop
     }
@@ -161,9 +160,19 @@ impl Writer {
         let mut leases = store.reopen()?;
         leases.sort_unstable_by_key(|lease| lease.partition);
         store.size()?;
-        for lease in &leases {
-            let (after, limit) = (Position::MIN, SliceLimit::rows(1));
-            store.load(lease.partition, after, StoreTime::MAX, limit)?;
+        let (after, limit) = (Position::MIN, SliceLimit::rows(1));
+        let partitions: Vec<_> = leases.iter().map(|lease| lease.partition).collect();
+        match store.shared() {
+            // (All of them in one look: there may be many.)
+            Some(store) => {
+                let (all, until) = (&RowFilter::ALL, StoreTime::MAX);
+                store.list_many(&partitions, after, until, all, limit)?;
+            }
+            None => {
+                for partition in partitions {
+                    store.load(partition, after, StoreTime::MAX, limit)?;
+                }
+            }
         }
         Ok(leases)
     }
@@ -171,16 +180,24 @@ impl Writer {
     /// TurnBack: the store works again. All is loaded anew, and what was kept is stored first.
     fn be_back(&mut self, leases: &[Lease]) {
         let shared = self.core.shared.clone();
-        let former = self.core.owned.iter().map(|owned| owned.lease);
-        if !former.eq(leases.iter().copied()) {
-            // Another process has had the store: what was handed out before is over.
-            self.core.aside.are_refused();
-            if let Some(epoch) = leases.iter().map(|lease| lease.epoch).min() {
-                shared.raise_fence(epoch);
+        let former: Vec<_> = self.core.owned.iter().map(|owned| owned.lease).collect();
+        if former != leases {
+            // Others have had the store, or a part of it: what was handed out before is over.
+            match &shared.rights {
+                Some(rights) => change_rights(rights, &former, leases),
+                None => {
+                    if let Some(epoch) = leases.iter().map(|lease| lease.epoch).min() {
+                        shared.raise_fence(epoch);
+                    }
+                }
             }
         }
         let loaded = self.core.owned.iter().map(|owned| owned.loaded).min();
-        self.core.owned = leases.iter().copied().map(Owned::new).collect();
+        self.core.owned = match is_broken(DurableFault::HealKeepsLeases) {
+            true => former.into_iter().map(Owned::new).collect(),
+            false => leases.iter().copied().map(Owned::new).collect(),
+        };
+        self.core.refuse_answers();
         if is_broken(DurableFault::HealKeepsLoaded)
             && let Some(loaded) = loaded
         {
@@ -190,6 +207,7 @@ impl Writer {
                 .for_each(|owned| owned.loaded = loaded);
         }
         self.core.aside.try_soon();
+        self.ownership.begin_anew();
         self.begin_anew();
         let lasted = self.down.end(shared.elapsed());
         shared.counts.down.set(0);
@@ -207,5 +225,22 @@ impl Writer {
             // (A service that has stopped tells nobody.)
             let _ = self.core.window.service().schedule(Duration::ZERO, told);
         }
+    }
+}
+
+/// RightsWithdraw: leases that were others' meanwhile are over; then come the leases that the node
+/// has now. How long they last is told by the next renewal.
+fn change_rights(rights: &LeaseRights, former: &[Lease], leases: &[Lease]) {
+    if is_broken(DurableFault::HealKeepsLeases) {
+        return;
+    }
+    for lease in former {
+        let at = leases.binary_search_by_key(&lease.partition, |lease| lease.partition);
+        if !at.is_ok_and(|at| leases[at] == *lease) {
+            rights.set(lease.partition, 0);
+        }
+    }
+    for lease in leases {
+        rights.set(lease.partition, lease.epoch);
     }
 }

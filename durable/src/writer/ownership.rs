@@ -36,6 +36,9 @@ pub(super) trait Ownership: Send {
     /// LeaseRelease: what handlers have said may have made partitions idle.
     fn give_back_idle(&mut self, core: &mut Core) -> Result<(), StoreError>;
 
+    /// TurnBack: the store was away, and nothing is known of what is due, or of the leases' ends.
+    fn begin_anew(&mut self);
+
     /// How long the writer may wait for a request.
     fn next(&self, core: &mut Core, now: StoreTime) -> Result<Option<Duration>, StoreError>;
 

@@ -1,6 +1,6 @@
 //! A proxy between nodes and their database that can let a connection die silently: it stays open,
 //! and nothing goes through it any more. It can also end connections as a process does that is
-//! killed.
+//! killed, take no others, and lose the answer to a statement.
 
 #![allow(dead_code, reason = "each test uses a part")]
 
@@ -19,6 +19,10 @@ pub struct Seen {
     pub readings: AtomicUsize,
     /// The server's ends of all connections so far.
     servers: Mutex<Vec<TcpStream>>,
+    /// It takes no connection.
+    is_away: AtomicBool,
+    /// The next message with these words goes through, and its answer does not.
+    unanswered: Mutex<Option<&'static str>>,
 }
 
 impl Seen {
@@ -34,6 +38,25 @@ impl Seen {
         for server in servers.drain(..) {
             let _ = server.shutdown(Shutdown::Both);
         }
+    }
+
+    /// Closes all connections to the server, and takes no others until it is back.
+    pub fn set_away(&self, is_away: bool) {
+        self.is_away.store(is_away, Ordering::SeqCst);
+        self.cut_all();
+    }
+
+    /// The next message with these words goes through. Then its connection ends, without an answer.
+    pub fn lose_answer_to(&self, words: &'static str) {
+        let mut unanswered = self.unanswered.lock();
+        **unanswered.as_mut().unwrap() = Some(words);
+    }
+
+    /// Whether this message is to have no answer.
+    fn is_unanswered(&self, message: &[u8]) -> bool {
+        let mut unanswered = self.unanswered.lock();
+        let unanswered = unanswered.as_mut().unwrap();
+        unanswered.take_if(|words| has(message, words)).is_some()
     }
 
     /// From now on nothing goes through those any more.
@@ -63,6 +86,9 @@ fn start(to_port: u16) -> (u16, Arc<Seen>) {
     let all = seen.clone();
     thread::spawn(move || {
         for client in here.incoming().map_while(Result::ok) {
+            if all.is_away.load(Ordering::SeqCst) {
+                continue;
+            }
             if let Ok(server) = TcpStream::connect(("127.0.0.1", to_port)) {
                 pass(client, server, &all);
             }
@@ -99,19 +125,29 @@ fn pass(client: TcpStream, server: TcpStream, seen: &Arc<Seen>) {
             if is_listening && has(message, "extract(epoch FROM now())") {
                 seen.readings.fetch_add(1, Ordering::SeqCst);
             }
+            let is_unanswered = seen.is_unanswered(message);
+            flag.fetch_or(is_unanswered, Ordering::SeqCst);
+            is_unanswered
         });
     });
-    thread::spawn(move || copy(server, to_client, &is_dead, |_| {}));
+    thread::spawn(move || copy(server, to_client, &is_dead, |_| false));
 }
 
-fn copy(mut from: TcpStream, mut to: TcpStream, is_dead: &AtomicBool, mut look: impl FnMut(&[u8])) {
+/// `look`: whether a message is the last one.
+fn copy(
+    mut from: TcpStream,
+    mut to: TcpStream,
+    is_dead: &AtomicBool,
+    mut look: impl FnMut(&[u8]) -> bool,
+) {
     let mut buffer = vec![0; 1 << 16];
     while let Ok(count) = from.read(&mut buffer) {
         let is_dead = is_dead.load(Ordering::SeqCst);
-        if !is_dead {
-            look(&buffer[..count]);
-        }
-        if count == 0 || !is_dead && to.write_all(&buffer[..count]).is_err() {
+        let is_last = count == 0 || !is_dead && look(&buffer[..count]);
+        let is_written = is_dead || to.write_all(&buffer[..count]).is_ok();
+        if is_last || !is_written {
+            // (The other end hears of it, too.)
+            let _ = from.shutdown(Shutdown::Both);
             break;
         }
     }

@@ -8,6 +8,7 @@ mod contract;
 mod databases;
 mod floor;
 mod golden;
+mod heal;
 mod held;
 mod kinds;
 mod lists;

@@ -158,8 +158,8 @@ impl PostgresBuilder {
         self
     }
 
-    /// Sets how long calls wait for a database that does not answer. Then the store has failed.
-    /// 5 min unless set.
+    /// Sets how long calls wait for a database that does not answer. Then the store has failed, and
+    /// calls are refused until it is back. 5 min unless set.
     ///
     /// # Example
     /// See [`Postgres::builder`].
@@ -347,6 +347,7 @@ impl PostgresBuilder {
             size: StoreSize::default(),
             size_at: 0.0,
             listener: None,
+            news: None,
             broken,
         })
     }

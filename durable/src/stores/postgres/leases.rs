@@ -77,6 +77,8 @@ pub(crate) struct Leases {
     left: BTreeMap<Partition, f64>,
     /// How many are over this node's share.
     pub(super) surplus: usize,
+    /// A statement that gives partitions back was sent, and its answer has not come.
+    pub(super) gives_back: bool,
     /// Renewals so far.
     pub(super) renewals: u64,
     /// The kinds that it hands out. `None`: they are too many to be told.
@@ -137,6 +139,7 @@ impl Leases {
             kept: BTreeMap::new(),
             left: BTreeMap::new(),
             surplus: 0,
+            gives_back: false,
             renewals: 0,
             kinds: None,
             looks: false,
@@ -153,6 +156,16 @@ impl Leases {
         let is_told = kinds.len() <= KINDS_MAX && bytes <= KINDS_BYTES_MAX;
         self.kinds = is_told.then(|| kinds.iter().map(|kind| kind.to_string()).collect());
         self.looks = kinds.is_empty();
+    }
+
+    /// The store has failed, and is opened again. The node goes on under its name, and under its
+    /// leases if they have not run out, as after a pause. But if it was giving partitions back, the
+    /// database may do that at any time from now on: so the node has another name.
+    pub(super) fn come_back(&mut self) {
+        if std::mem::take(&mut self.gives_back) {
+            self.node = random_node();
+        }
+        self.watermark.free.clear();
     }
 
     /// Renews them, and takes what is free, up to this node's share. Reads the database's clock.

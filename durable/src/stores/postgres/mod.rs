@@ -10,6 +10,7 @@ mod listen;
 mod look;
 mod migrations;
 mod outbox;
+mod reopen;
 pub(crate) mod session;
 mod shared;
 mod statements;

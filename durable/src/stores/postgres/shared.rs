@@ -188,8 +188,8 @@ impl SharedStore for Postgres {
     }
 
     fn on_news(&mut self, wake: Arc<dyn Fn() + Send + Sync>) {
-        self.listener =
-            listen::Listener::start(&self.schema, self.connect.clone(), self.clock.clone(), wake);
+        self.news = Some(wake);
+        self.listen();
     }
 
     fn fleet(&mut self) -> Result<Fleet, StoreError> {
@@ -227,6 +227,16 @@ impl SharedStore for Postgres {
 }
 
 impl Postgres {
+    /// Hears what other nodes tell, by a new listener.
+    pub(super) fn listen(&mut self) {
+        // (Its thread ends before the next one begins to connect, or a little later.)
+        self.listener = None;
+        if let Some(news) = self.news.clone() {
+            let (connect, clock) = (self.connect.clone(), self.clock.clone());
+            self.listener = listen::Listener::start(&self.schema, connect, clock, news);
+        }
+    }
+
     /// Before a claim: what is due by then is handed out by a clock that was read just now.
     pub(super) fn read_before_claim(&mut self, upto: StoreTime) -> Result<(), StoreError> {
         let clock = self.clock.clone();
@@ -417,6 +427,7 @@ impl Postgres {
         let node = self.leases.node;
         let parts: Vec<_> = leases.iter().map(|lease| part(lease.partition)).collect();
         let epochs: Vec<_> = leases.iter().map(|lease| epoch(lease.epoch)).collect();
+        self.leases.gives_back = true;
         for (part, epoch) in parts
             .chunks(LEASES_AT_ONCE)
             .zip(epochs.chunks(LEASES_AT_ONCE))
@@ -424,6 +435,7 @@ impl Postgres {
             let give_back = GiveBack { node, part, epoch };
             self.session.run(async |live| live.ask(&give_back).await)?;
         }
+        self.leases.gives_back = false;
         for lease in leases {
             self.leases.own.remove(&lease.partition);
             self.leases.owed.remove(&lease.partition);

@@ -7,7 +7,7 @@ use super::listen;
 use super::migrations::schema::{self, Reached, Wanted};
 use super::migrations::steps::Step;
 use super::outbox::PostgresOutbox;
-use super::session::{Connect, Patience, STATEMENT_TIMEOUT, Session, Texts, apart};
+use super::session::{Connect, News, Patience, STATEMENT_TIMEOUT, Session, Texts, apart};
 use super::statements::dead::Dead;
 use super::statements::lease::Leave;
 use super::statements::load::{Count, Estimate, Get, GetKey};
@@ -48,8 +48,10 @@ const PAYLOAD_MAX: usize = 64 << 20;
 /// clock counts.
 ///
 /// While the database does not answer (it restarts, or a standby is promoted) nothing fires, calls
-/// wait, and nothing is lost. After [`patience`](crate::PostgresBuilder::patience) the
-/// store has failed.
+/// wait, and nothing is lost. After [`patience`](crate::PostgresBuilder::patience) the store has
+/// failed: calls are refused ([`DurableError::Unavailable`](crate::DurableError::Unavailable)), and
+/// the node tries to come back by itself, unless [`heals`](crate::DurableBuilder::heals) says
+/// otherwise.
 ///
 /// # Example
 /// ```
@@ -90,6 +92,8 @@ pub struct Postgres {
     /// When it is asked for next, in seconds.
     pub(super) size_at: f64,
     pub(super) listener: Option<listen::Listener>,
+    /// What the listener calls.
+    pub(super) news: Option<News>,
     pub(super) broken: Option<StoreError>,
 }
 
@@ -244,6 +248,14 @@ impl Store for Postgres {
         })
     }
 
+    fn can_reopen(&self) -> bool {
+        true
+    }
+
+    fn reopen(&mut self) -> Result<Vec<Lease>, StoreError> {
+        self.open_again()
+    }
+
     fn release(&mut self) -> Result<(), StoreError> {
         self.with(|store| {
             let own = store.leases.own.iter();
@@ -256,7 +268,7 @@ impl Store for Postgres {
                 .session
                 .run(async |live| live.ask(&Leave { node }).await)?;
             store.tell();
-            store.listener = None;
+            (store.listener, store.news) = (None, None);
             Ok(())
         })
     }

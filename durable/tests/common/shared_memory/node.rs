@@ -90,6 +90,18 @@ impl Store for SharedMemory {
         Ok(self.change_leases().taken)
     }
 
+    fn can_reopen(&self) -> bool {
+        true
+    }
+
+    /// As after a pause: a lease goes on, if nobody has taken it.
+    fn reopen(&mut self) -> Result<Vec<Lease>, StoreError> {
+        self.change_leases();
+        let own = self.own.iter();
+        let leases = own.map(|(&partition, &epoch)| Lease { partition, epoch });
+        Ok(leases.collect())
+    }
+
     fn release(&mut self) -> Result<(), StoreError> {
         let own = self.own.iter();
         let leases: Vec<_> = own

@@ -352,18 +352,12 @@ impl Simulation {
                 // (Partitions that are leaving wait for them. Nobody hands anything out.)
                 world.trouble(Duration::ZERO);
             }
-        } else if let Some(timers) = self.timers.last().and_then(Option::as_ref) {
-            let is_down = world.nodes.last().is_some_and(|node| node.is_down);
-            let health = timers.health();
-            world.ledger.demand(health.is_ready() != is_down, || {
-                format!("the store is away: {is_down}, and {health:?}")
-            });
-            if is_down {
-                world.trouble(Duration::ZERO);
-            } else {
-                world.ledger.at_rest();
-                world.ledger.compare(&timers.stats());
-            }
+            self.look_at_health(world);
+        } else if let Some(timers) = self.timers.last().and_then(Option::as_ref)
+            && self.look_at_health(world)
+        {
+            world.ledger.at_rest();
+            world.ledger.compare(&timers.stats());
         }
         let now = world.now();
         let recovers = match world.scene {
@@ -380,6 +374,25 @@ impl Simulation {
             world.ledger.punctual(due, since, all);
         }
         world.ledger.wrongs.is_empty()
+    }
+
+    /// Each node that lives knows whether its store works. Returns whether all do.
+    fn look_at_health(&self, world: &mut World) -> bool {
+        let mut all_work = true;
+        for (node, timers) in self.timers.iter().enumerate() {
+            let Some(timers) = timers.as_ref().filter(|_| world.is_up(node)) else {
+                continue;
+            };
+            let (is_down, health) = (world.nodes[node].is_down, timers.health());
+            world.ledger.demand(health.is_ready() != is_down, || {
+                format!("the store of node {node} is away: {is_down}, and {health:?}")
+            });
+            all_work &= !is_down;
+        }
+        if !all_work {
+            world.trouble(Duration::ZERO);
+        }
+        all_work
     }
 
     /// The trouble ceases. All that is stored is handled, or dies.

@@ -160,6 +160,19 @@ impl FaultyStore {
         world.ledger.renewed(self.node, taken, lost, until, now);
     }
 
+    /// A node's store is opened again. Others may have taken its leases meanwhile.
+    fn reopen_shared(&mut self) -> Result<Vec<Lease>, StoreError> {
+        let time = self.sharing().time.clone();
+        let (sent, showed) = (time.elapsed(), time.now_exactly());
+        let leases = self.inner.reopen()?;
+        time.read(sent, showed);
+        let known = self.world.lock().ledger.leases.of_node(self.node);
+        let taken = leases.iter().filter(|lease| !known.contains(lease));
+        let taken: Vec<_> = taken.copied().collect();
+        self.leased(&taken, &[]);
+        Ok(leases)
+    }
+
     fn watch(&mut self, writes: Vec<Write>, outcomes: &[Outcome]) -> Result<(), StoreError> {
         let struck = struck(&mut *self.inner, outcomes)?;
         let mut world = self.world.lock();
@@ -199,13 +212,14 @@ impl Store for FaultyStore {
     }
 
     fn can_reopen(&self) -> bool {
-        self.sharing.is_none() && self.inner.can_reopen()
+        self.inner.can_reopen()
     }
 
     fn reopen(&mut self) -> Result<Vec<Lease>, StoreError> {
         let how = self.world.lock().reopening(self.node);
         let leases = match how {
             Reopening::Refused => return Err(io_error()),
+            Reopening::GoesOn if self.sharing.is_some() => self.reopen_shared()?,
             Reopening::GoesOn => self.inner.reopen()?,
             Reopening::NewLife => {
                 self.inner.reopen()?;
@@ -282,10 +296,10 @@ impl Store for FaultyStore {
     }
 
     fn clock(&mut self, node: SystemTime) -> Result<StoreTime, StoreError> {
+        self.world.lock().nodes[self.node].has_begun = true;
         if self.sharing.is_some() {
             return self.inner.clock(node);
         }
-        self.world.lock().nodes[self.node].has_begun = true;
         self.call(Call::Clock, |store| store.inner.clock(node))
     }
 

@@ -129,15 +129,19 @@ impl World {
         fate
     }
 
-    /// How the store of a process is opened again.
+    /// How a store is opened again. In a fleet leases may end meanwhile; then others take them.
     pub fn reopening(&mut self, number: usize) -> Reopening {
         let (chance, life) = (self.heal.u8(..4), self.heal.u8(..5));
+        let now = self.now();
+        let is_fleet = self.scene.is_fleet();
         let node = &self.nodes[number];
         let how = match () {
             () if node.has_failed => Reopening::Refused,
             () if !self.has_trouble => Reopening::GoesOn,
-            () if chance == 0 => Reopening::Refused,
-            () if life == 0 => Reopening::NewLife,
+            () if chance == 0 || node.away_until.is_some_and(|until| now < until) => {
+                Reopening::Refused
+            }
+            () if life == 0 && !is_fleet => Reopening::NewLife,
             () => Reopening::GoesOn,
         };
         self.note(format_args!(
@@ -150,6 +154,7 @@ impl World {
     pub fn plan_trouble(&mut self, node: usize) {
         let plan = match self.scene.is_fleet() {
             false => self.trouble_of_a_process(),
+            true if self.heal.u8(..4) == 0 => self.outage(),
             true if self.rng.u8(..10) < 4 => self.late_answer(),
             true => self.trouble_of_a_node(),
         };
@@ -177,12 +182,29 @@ impl World {
         }
     }
 
+    /// A node's store fails, and comes back if it may.
+    fn outage(&mut self) -> Plan {
+        let fate = match self.heal.bool() {
+            true => Fate::Before { dies: false },
+            false => Fate::After { dies: false },
+        };
+        Plan {
+            left: self.heal.u32(..5),
+            only: self.heal.bool().then_some(Call::Commit),
+            fate,
+        }
+    }
+
     fn trouble_of_a_node(&mut self) -> Plan {
         let left = self.rng.u32(..5);
         let lease = self.lease;
         let fate = match self.rng.u8(..10) {
-            0 => Fate::Before { dies: true },
-            1 => Fate::After { dies: true },
+            0 => Fate::Before {
+                dies: self.heal.bool(),
+            },
+            1 => Fate::After {
+                dies: self.heal.bool(),
+            },
             _ => {
                 let mut wait = || match self.rng.u8(..8) {
                     0..4 => MS * self.rng.u32(..60),

@@ -39,6 +39,8 @@ pub struct NodeState {
     pub has_begun: bool,
     /// Its store is away, and may come back.
     pub is_down: bool,
+    /// Until then its store does not come back.
+    pub away_until: Option<SystemTime>,
     /// How often its store has failed and might come back.
     pub outages: u32,
     /// It stands still until then.
@@ -69,6 +71,7 @@ impl NodeState {
             heals: false,
             has_begun: false,
             is_down: false,
+            away_until: None,
             outages: 0,
             paused: None,
             is_running: false,
@@ -219,12 +222,17 @@ impl World {
         self.nodes.iter().filter(|node| node.is_running).count()
     }
 
-    /// A node's store fails. A node of a fleet is as good as dead then.
+    /// A node's store fails, and may come back: in a fleet before its leases have run out, or
+    /// later. If it does not, a node of a fleet is as good as dead.
     pub fn fail(&mut self, node: usize, dies: bool) {
         let is_fleet = self.scene.is_fleet();
+        let is_long = is_fleet && self.heal.bool();
+        let away = is_long.then(|| self.lease.mul_f64(self.heal.f64() * 2.0));
+        let away_until = away.map(|away| self.now() + away);
         let state = &mut self.nodes[node];
-        if state.heals && state.has_begun && !dies && !is_fleet {
+        if state.heals && state.has_begun && !dies {
             (state.is_down, state.outages) = (true, state.outages + 1);
+            state.away_until = away_until;
             self.ledger.outages += 1;
         } else {
             state.has_failed = true;
@@ -234,7 +242,7 @@ impl World {
         self.note(format_args!("node {node} has lost its store"));
     }
 
-    /// The store of a process is back.
+    /// The store of a node is back.
     pub fn come_back(&mut self, node: usize) {
         self.nodes[node].is_down = false;
         self.trouble(Duration::ZERO);
