@@ -16,14 +16,15 @@ pub fn run() -> Result<Vec<String>, Box<dyn std::error::Error>> {
         .start()?;
     let soon = Duration::from_millis(100);
     let later = Duration::from_secs(3_600);
-    for order in ["4711", "4712", "4713"] {
+    for (order, when) in [("4711", soon), ("4712", later), ("4713", soon)] {
         timers
             .key(&format!("order-{order}"))
-            .schedule("order.unpaid", soon, order)?;
+            .schedule("order.unpaid", when, order)?;
     }
     // One is paid, one gets more time and then less.
-    let paid = timers.key("order-4712").reschedule(later)? && timers.key("order-4712").cancel()?;
-    assert!(paid, "it was an hour away");
+    let unpaid = timers.key("order-4712");
+    let paid = unpaid.reschedule(2 * later)? && unpaid.cancel()?;
+    assert!(paid, "it was two hours away");
     let id = timers.schedule("order.unpaid", later, "4714")?;
     assert_eq!(timers.get(id)?.map(|row| row.attempts), Some(0));
     assert!(timers.reschedule(id, soon)?);
