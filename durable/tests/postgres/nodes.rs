@@ -598,7 +598,8 @@ fn what_cannot_be_opened_says_why_in_a_line() {
     let newer = schema.sql("UPDATE {s}.meta SET version = 9");
     schema.client().batch_execute(&newer).unwrap();
     let builder = Postgres::builder(&schema.database).schema(&schema.name);
-    assert!(matches!(builder.connect(), Err(StoreError::Version(_, 9))));
+    let refused = builder.connect().unwrap().acquire();
+    assert!(matches!(refused, Err(StoreError::Version(_, 9))));
 }
 
 #[test]
