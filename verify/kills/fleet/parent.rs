@@ -518,8 +518,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Nodes of the earlier version go, as at the end of an update: they leave alone what waits for a
-    /// handler in their partitions.
+    /// Nodes of the earlier version go, as at the end of an update: they leave alone what waits for
+    /// a handler in their partitions.
     fn end_update(&mut self) -> Result<(), String> {
         if self.nodes.old().is_empty() {
             return Ok(());

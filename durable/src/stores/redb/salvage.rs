@@ -72,8 +72,8 @@ impl Redb {
     /// [discard](crate::DurableClient::discard_dead) it. The report says what could not be read.
     ///
     /// If the file is whole, this copies it. It takes about 3 s for a million timers. Memory has
-    /// some 20 bytes for each timer, and all of each doubtful one. So if nothing is certain, because
-    /// the header is lost, a million timers take half a minute and a gigabyte.
+    /// some 20 bytes for each timer, and all of each doubtful one. So if nothing is certain,
+    /// because the header is lost, a million timers take half a minute and a gigabyte.
     ///
     /// # Errors
     /// The damaged file is not there, is open, is of a later format, or has nothing of a store of
@@ -506,8 +506,8 @@ impl<'a> Salvage<'a> {
         letters
     }
 
-    /// Looks a page through as if it had entries whose keys have this width. Each value shows by its
-    /// checksum whether it is one.
+    /// Looks a page through as if it had entries whose keys have this width. Each value shows by
+    /// its checksum whether it is one.
     fn look_through(
         &mut self,
         at: u64,
