@@ -381,6 +381,10 @@ impl Shared {
     pub fn move_kind(&self, node: usize, handle: &DurableClient) {
         let (kind, shift, nested, before) = {
             let mut world = self.lock();
+            // (It would wait for a user's transaction, and nothing else would be done meanwhile.)
+            if world.may_wait() {
+                return;
+            }
             let kind = world.kind();
             let by = MS * world.rng.u32(..5_000);
             let shift = match world.rng.u8(..3) {
