@@ -33,7 +33,7 @@ const WITH_BREAKING: &[Step] = &[
         breaks: Some(6),
         sql: &[],
         rights: &[],
-        locks: &["ALTER TABLE {s}.lease DROP COLUMN wants"],
+        locks: &["ALTER TABLE {s}.lease ADD COLUMN other text"],
     },
 ];
 
@@ -47,7 +47,7 @@ const WITH_ONE_BEHIND: &[Step] = &[
         breaks: None,
         sql: &[],
         rights: &[],
-        locks: &["ALTER TABLE {s}.lease ADD COLUMN wants_more text"],
+        locks: &["ALTER TABLE {s}.lease ADD COLUMN other_more text"],
     },
 ];
 

@@ -23,15 +23,18 @@ const SOURCES: [&str; 10] = [
 ];
 
 /// The types of parameters without a cast: those of the columns that they are compared with.
-static TYPES: [(&str, Type); 17] = [
+static TYPES: [(&str, Type); 21] = [
     ("after", Type::UUID),
     ("bytes", Type::INT8),
     ("due", Type::INT8),
+    ("epoch", Type::INT8),
     ("from", Type::INT8),
     ("id", Type::UUID),
     ("key", Type::TEXT),
     ("kind", Type::TEXT),
+    ("kinds", Type::TEXT_ARRAY),
     ("limit", Type::INT8),
+    ("looks", Type::BOOL),
     ("name", Type::TEXT),
     ("node", Type::UUID),
     ("number", Type::INT8),
@@ -41,6 +44,7 @@ static TYPES: [(&str, Type); 17] = [
     ("slow", Type::BOOL),
     ("until", Type::INT8),
     ("upto", Type::INT8),
+    ("wants", Type::TEXT_ARRAY),
 ];
 
 /// The types that parameters are cast to.
