@@ -61,7 +61,7 @@ impl AsyncRun {
             lateness: None,
             future: None,
             begun: None,
-            span: DeliverySpan::default(),
+            span: Default::default(),
             alarm: None,
             polled_by: None,
             is_over: false,

@@ -14,7 +14,8 @@ pub(super) type DeliverySpan = Option<tracing::Span>;
 
 /// There are no spans.
 #[cfg(not(feature = "tracing"))]
-pub(super) type DeliverySpan = ();
+#[derive(Default)]
+pub(super) struct DeliverySpan;
 
 /// The span of an attempt that begins.
 #[cfg(feature = "tracing")]
@@ -28,7 +29,9 @@ fn span_of(delivery: &Delivery) -> DeliverySpan {
 }
 
 #[cfg(not(feature = "tracing"))]
-const fn span_of(_: &Delivery) -> DeliverySpan {}
+const fn span_of(_: &Delivery) -> DeliverySpan {
+    DeliverySpan
+}
 
 /// The span of an attempt whose call begins, made in the timer's trace.
 pub(super) fn begin_span(shared: &DurableShared, delivery: &Delivery) -> DeliverySpan {
@@ -65,7 +68,7 @@ fn entered<R>(span: &DeliverySpan, work: impl FnOnce() -> R) -> R {
 }
 
 #[cfg(not(feature = "tracing"))]
-fn entered<R>((): &DeliverySpan, work: impl FnOnce() -> R) -> R {
+fn entered<R>(_: &DeliverySpan, work: impl FnOnce() -> R) -> R {
     work()
 }
 
@@ -76,7 +79,7 @@ pub(super) fn end_span(span: DeliverySpan) {
 }
 
 #[cfg(not(feature = "tracing"))]
-pub(super) const fn end_span((): DeliverySpan) {}
+pub(super) const fn end_span(_: DeliverySpan) {}
 
 /// Calls a handler of one timer, which does not panic.
 pub(super) fn traced<R>(
@@ -101,7 +104,7 @@ pub(super) fn traced_batch<R>(timers: &[Delivery], call: impl FnOnce() -> R) -> 
         tracing::info_span!(target: "wheelwork", "timers", kind, count = timers.len())
     });
     #[cfg(not(feature = "tracing"))]
-    let (span, _) = ((), timers);
+    let (span, _) = (DeliverySpan, timers);
     let value = entered(&span, call);
     end_span(span);
     value
