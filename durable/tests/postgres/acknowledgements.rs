@@ -425,9 +425,13 @@ fn an_acknowledgement_that_waits_is_refused_when_the_lease_is_lost() {
         user.batch_execute("COMMIT").unwrap();
         // (The user's transaction has taken its key, so it is gone when it is loaded.)
         meeting.until_gone(id);
-        assert_eq!((calls, done, meeting.done(key)), (1, 0, 0));
+        assert_eq!((done, meeting.done(key)), (0, 0));
+        // (On a busy machine the lease may have ended before, and it was called again.)
         let is_lost = told == ["the timer was handed to another node meanwhile"];
-        is_lost.then_some(()).ok_or(format!("{told:?}"))
+        let is_so = is_lost && calls == 1;
+        is_so
+            .then_some(())
+            .ok_or(format!("{calls} calls: {told:?}"))
     });
     assert!(meeting.node.stats().stale > 0);
     meeting.node.stop().unwrap();

@@ -41,8 +41,8 @@ pub fn load(schema: &Schema, golden: &str) {
     let unchecked = format!("SET check_function_bodies = false; {sql}");
     let mut client = schema.client();
     client.batch_execute(&unchecked).unwrap();
-    // (In the hour of the file the lease of its node was not over.)
-    let over = schema.sql("UPDATE {s}.node SET until = now() - interval '1 s'");
+    // (It is long gone.)
+    let over = schema.sql("UPDATE {s}.node SET until = now() - interval '2 hours'");
     client.batch_execute(&over).unwrap();
 }
 

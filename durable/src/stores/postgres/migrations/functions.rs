@@ -344,8 +344,8 @@ BEGIN
 END
 $$";
 
-/// Of step 5: the same for a timer that is held. Programs of numbers 3 and 4 do it no harm, but
-/// never hand it out. So this floor can fall again, once no timer is held (`RELEASE_HELD`): what it
+/// Of step 5: the same for a timer that is held, when no node of such a program was alive within an
+/// hour. Programs of numbers 3 and 4 do it no harm, but never hand it out. So this floor can fall again, once no timer is held (`RELEASE_HELD`): what it
 /// was before is noted. A floor that rises for another reason takes the note away.
 pub(super) const CLOSE_FOR_HELD: &str = "CREATE FUNCTION {s}.wheelwork_close_for_held(program text)
 RETURNS text LANGUAGE plpgsql VOLATILE
@@ -357,6 +357,12 @@ BEGIN
     SELECT m.version INTO former FROM {s}.meta m WHERE m.one = 1 FOR UPDATE;
     IF former >= 5 THEN
         RETURN NULL;
+    END IF;
+    -- One that was paused comes back, and nothing is wrong until then.
+    SELECT n.name INTO older FROM {s}.node n
+        WHERE n.version < 5 AND n.until > now() - interval '1 hour' ORDER BY n.name LIMIT 1;
+    IF FOUND THEN
+        RETURN older;
     END IF;
     older := {s}.wheelwork_close(5, $1);
     IF older IS NULL THEN
