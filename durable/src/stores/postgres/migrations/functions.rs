@@ -345,8 +345,9 @@ END
 $$";
 
 /// Of step 5: the same for a timer that is held, when no node of such a program was alive within an
-/// hour. Programs of numbers 3 and 4 do it no harm, but never hand it out. So this floor can fall again, once no timer is held (`RELEASE_HELD`): what it
-/// was before is noted. A floor that rises for another reason takes the note away.
+/// hour. Programs of numbers 3 and 4 do it no harm, but never hand it out. So this floor can fall
+/// again, once no timer is held (`RELEASE_HELD`): what it was before is noted. A floor that rises
+/// for another reason takes the note away.
 pub(super) const CLOSE_FOR_HELD: &str = "CREATE FUNCTION {s}.wheelwork_close_for_held(program text)
 RETURNS text LANGUAGE plpgsql VOLATILE
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

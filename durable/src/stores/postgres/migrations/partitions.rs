@@ -7,10 +7,11 @@
 //!
 //! With 256 partitions they do what those of number 3 do. Names, parameters and types are theirs.
 
-/// A partition's gate: partitions beside each other share one.
+/// A partition's gate: partitions beside each other share one. (An id may be of a partition that
+/// there is not.)
 pub(super) const GATE: &str = "CREATE FUNCTION {s}.wheelwork_gate(part smallint)
 RETURNS smallint LANGUAGE sql IMMUTABLE AS $$
-    SELECT ((part::int & 65535) * 256 / {n})::smallint
+    SELECT LEAST((part::int & 65535) * 256 / {n}, 255)::smallint
 $$";
 
 /// A number of 16 bits as the tables have it.

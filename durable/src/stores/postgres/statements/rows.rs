@@ -36,8 +36,8 @@ const GATES: u32 = 256;
 
 /// The gate of a partition, of this many: partitions beside each other share one.
 pub(in crate::stores::postgres) fn gate(partition: Partition, partitions: u32) -> i16 {
-    // (Below 256.)
-    (u32::from(partition) * GATES / partitions.max(GATES)) as i16
+    // (Below 256, also of a partition that there is not.)
+    (u32::from(partition) * GATES / partitions.max(GATES)).min(GATES - 1) as i16
 }
 
 /// The partition of a key, of this many: by the first 16 bits of its MD5, as the SQL functions
