@@ -21,14 +21,14 @@ impl DurableClient {
     /// The call blocks its thread. It reads all of the store, and rests as long as it works, so
     /// that commits of the store do not wait for the disk: some two seconds for a million timers.
     /// Meanwhile the file does not use pages again that the copy still needs, so it may grow by
-    /// what is written to it, at most to twice its size or so. Other calls wait for nothing.
+    /// what is written to it. Other calls do not wait for the backup.
     ///
     /// # Errors
-    /// [`DurableError::Refused`]: there is a file of this name; the new file could not be written,
-    /// because its disk is full for instance; a timer that was to be copied is damaged; or the
-    /// service was stopped meanwhile. Nothing of the name is left then, and the store goes on. So
-    /// it is for a store that is in no file: a database has backups of its own. Otherwise as
-    /// [`cancel`](Self::cancel).
+    /// [`DurableError::Refused`]: there is a file of this name already, which stays as it is; the
+    /// new file could not be written, because its disk is full for instance; a timer that was to be
+    /// copied is damaged; or the service was stopped meanwhile. No copy is left then, and the store
+    /// goes on. A store that is in no file is refused in the same way: a database has backups of
+    /// its own. Otherwise as [`cancel`](Self::cancel).
     ///
     /// # Example
     /// ```

@@ -14,7 +14,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 
-/// Which dead letters a call is for. Without more it is for all of them. Filters add up.
+/// Which dead letters a call is for: all of them, unless filters are set. A letter has to meet all
+/// filters.
 ///
 /// # Example
 /// See [`DurableClient::revive_all`].
@@ -100,7 +101,9 @@ impl Bulk {
     ///
     /// # Errors
     /// See [`DurableError`]. The changes that [`progress`](Self::progress) counts were made all the
-    /// same. The call can be made again, and then goes on with the others.
+    /// same. The call can be made again, and then does what is left to do. There is one exception:
+    /// [`move_all`](DurableClient::move_all) with [`Shift::Later`] or [`Shift::Sooner`] moves a
+    /// timer again that it has moved before, if the query still matches the timer.
     pub fn wait(self) -> Result<usize, DurableError> {
         self.ticket.wait()
     }

@@ -30,10 +30,10 @@ pub struct CalendarPage {
 pub struct CalendarRow {
     /// The timer. Its calendar is a text.
     pub row: Row,
-    /// Its next runs. The first one is the timer's deadline, which is over if the run is being made
-    /// or waits for its turn, and is the time of the next attempt if the last one has failed. The
-    /// others are the calendar's times after that, and after now. There are fewer if the calendar
-    /// comes to an end, and none but the first if this program cannot read it.
+    /// Its next runs. The first one is the timer's deadline. It lies in the past if the run is
+    /// being made or waits for its turn. If the last attempt has failed, it is the time of the next
+    /// one. The other runs are the calendar's times after that, and after now. There are fewer runs
+    /// if the calendar comes to an end, and only the first if this program cannot read it.
     pub runs: Vec<SystemTime>,
 }
 

@@ -4,8 +4,9 @@ use super::client::DurableClient;
 use crate::queue::outage::Health;
 
 impl DurableClient {
-    /// Whether the store works; if not, since when and why, and when it is opened again. It asks
-    /// nobody, and waits for nothing.
+    /// Returns whether the store works; if not, since when and why, and when it is opened again.
+    /// The call does not ask the store, and does not wait for it. A database that does not answer
+    /// has failed only after its `patience`. Until then [`Health::turn`] grows.
     ///
     /// # Example
     /// ```

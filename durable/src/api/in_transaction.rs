@@ -46,7 +46,7 @@ impl DurableBuilder<Postgres> {
     /// Sets a handler that works in a transaction: what it does there and the end of its timer are
     /// committed together. So that work is done exactly once, however often a node ends meanwhile.
     /// If it says `Err`, or panics, the transaction is rolled back, and the timer is tried again.
-    /// [`Later`](crate::Later) and [`GiveUp`](crate::GiveUp) are such answers: they roll back too.
+    /// [`Later`] and [`GiveUp`] are such answers: they roll back too.
     ///
     /// Each call that runs at one time has a connection of its own, which is kept for later ones.
     /// Handlers block. In a task of tokio each call has a thread of its own.

@@ -13,8 +13,8 @@ use std::time::SystemTime;
 /// Timers of a page, unless another limit is set.
 const LIMIT: usize = 100;
 
-/// Which timers a list is to have. Without more it is for all timers of the store, 100 to a page.
-/// Filters add up: a timer has to meet all of them.
+/// Which timers a list has: all timers of the store, 100 to a page, unless filters and a limit are
+/// set. A timer has to meet all filters.
 ///
 /// # Example
 /// See [`DurableClient::list_page`].

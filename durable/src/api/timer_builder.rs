@@ -71,9 +71,9 @@ impl<'a> TimerBuilder<'a> {
         self
     }
 
-    /// One attempt may take so long, whatever the limit of its kind is. What follows when it is
-    /// over is said [there](crate::DurableBuilder::time_limit). It is stored in milliseconds,
-    /// rounded up, and at least one.
+    /// Sets how long one attempt of this timer may take, in place of the limit of its kind.
+    /// [`DurableBuilder::time_limit`](crate::DurableBuilder::time_limit) says what happens when the
+    /// limit is over. The limit is stored in milliseconds, rounded up, and is at least one.
     pub fn time_limit(mut self, limit: Duration) -> Self {
         self.more.limit_ms = Some(limit_ms(limit));
         self

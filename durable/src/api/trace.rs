@@ -5,9 +5,10 @@ use crate::store::contract::Store;
 
 impl<S: Store> DurableBuilder<S> {
     /// Sets where the calls that arm timers get their trace from: the header `traceparent` of W3C's
-    /// Trace Context, or `None`. It is called on the caller's thread, once for each timer, and is
-    /// stored with the timer. [`TimerBuilder::traceparent`](crate::TimerBuilder::traceparent) comes
-    /// first. A text that is no such header is left out, and so is one of a hook that panics.
+    /// Trace Context, or `None`. The hook is called on the caller's thread, once for each timer,
+    /// and its answer is stored with the timer. A trace that was set by
+    /// [`TimerBuilder::traceparent`](crate::TimerBuilder::traceparent) is stored in its place. A
+    /// text that is no such header is left out, and so is the answer of a hook that panics.
     ///
     /// A timer keeps its trace when it is moved and tried again, and one with a calendar has that
     /// of the call that armed it. Its handler gets it from

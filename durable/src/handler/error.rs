@@ -69,7 +69,8 @@ pub enum DurableError {
     PollsHandler,
     /// The stop of a `stop_async` has not ended within its limit. It goes on.
     StopGoesOn,
-    /// The payload could not be encoded, or the calendar has no run any more: why.
+    /// The call makes no sense, and says why: the payload could not be encoded, the calendar has no
+    /// run any more, the timer would expire before it is due, or a database cannot have its key.
     Invalid(String),
     /// The store refuses this call, and no other: why. Nothing was stored, or of a call for many
     /// timers not all.

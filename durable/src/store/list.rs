@@ -113,7 +113,7 @@ pub enum TimerState {
     Handled,
     /// A process may have ended while it was handled. It runs after the others, on trial.
     Suspect,
-    /// It is held: nobody hands it out, whatever its deadline is, as no handler has its kind.
+    /// It waits for a handler of its kind, whatever its deadline is.
     Held,
 }
 

@@ -260,8 +260,8 @@ pub struct Row {
     pub key: Option<Arc<str>>,
     /// What the handler gets.
     pub payload: Arc<[u8]>,
-    /// Deliveries that have failed: the handler did, or there was none for the kind, or the payload
-    /// could not be read.
+    /// Deliveries that have failed: the handler failed or gave the timer up, or the payload could
+    /// not be read. A wait for a handler of its kind counts none.
     pub attempts: u32,
     /// How often a process has ended while the timer was on trial, as a suspect.
     pub crashes: u32,
@@ -313,7 +313,7 @@ pub struct Held {
 pub enum HeldWhy {
     /// No node that could hand it out has a handler of its kind.
     Unhandled,
-    /// Its kind was paused.
+    /// Its kind was paused. So far no call pauses a kind, so no timer is held for this reason.
     Paused,
 }
 
@@ -591,7 +591,8 @@ impl Position {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cause {
-    /// No handler has its kind.
+    /// No handler has had its kind for a week, or for the time of
+    /// [`bury_unhandled_after`](crate::DurableBuilder::bury_unhandled_after).
     UnknownKind,
     /// Its payload is not what the handler reads: what was wrong with it, up to 4 KiB of that.
     Undecodable(Arc<str>),

@@ -54,9 +54,9 @@ impl Postgres {
     /// standby, say), its encoding is not `UTF8`, it has no MD5 (in FIPS mode), or a pooler gives
     /// one session to several connections (transaction pooling).
     ///
-    /// Tables of a later version, or with another number of partitions, are no error here, because
-    /// a program that only uses the [`outbox`](Postgres::outbox) works with them. A node does not
-    /// start with them ([`StoreError::Version`]).
+    /// Tables of a later version are no error here, because a program that only uses the
+    /// [`outbox`](Postgres::outbox) works with them. A node does not start with them
+    /// ([`StoreError::Version`]).
     ///
     /// [`StoreError::NeedsMigration`]: the tables are of an earlier version, and the role may not
     /// change them, or a transaction has been in the way for as long as
@@ -89,8 +89,9 @@ impl Postgres {
         PostgresBuilder::new(config)
     }
 
-    /// The SQL that takes a schema from a number to this program's, for an operator who runs it as
-    /// the owner of the tables, by `psql` say. From 0 it makes the schema. It needs no connection.
+    /// Returns the SQL that takes a schema from the number `from` to that of this program. An
+    /// operator runs it as the owner of the tables, by `psql` say. From 0 it makes the schema. The
+    /// SQL is for schemas with 256 partitions. The call needs no connection.
     ///
     /// Each step is a transaction that checks the number first. So the text may be run again, and
     /// beside nodes.
@@ -189,9 +190,10 @@ impl PostgresBuilder {
     }
 
     /// Sets how many partitions the tables get when they are made: a power of two, 256 to 65,536.
-    /// 256 unless set, and never another number afterwards. Nodes share timers by partition, so
-    /// there are at most as many nodes with timers. Each load asks each partition of a node: 16 to
-    /// 1,024 of them a node is a good measure. And `cancel_kind` asks all, one after the other.
+    /// 256 unless set. The number cannot be changed afterwards. Nodes share timers by partition, so
+    /// at most this many nodes can have timers. Each load asks each partition of a node, so plan
+    /// for 16 to 1,024 of them for each node. `cancel_kind` asks all partitions, one after the
+    /// other.
     ///
     /// Tables that are there keep their number, and [`connect`](Self::connect) returns an error if
     /// it is not this one. Programs of earlier versions know 256 alone, and refuse other tables.

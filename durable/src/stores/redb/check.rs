@@ -74,8 +74,8 @@ impl Redb {
     ///
     /// It compares the checksums of all pages and of all values, and the tables with each other: a
     /// row is in one of them, its key names it, and so on. An error in one table does not keep it
-    /// from reading the others. What it finds damaged, [`open`](Self::open) refuses, or a call
-    /// reports when it meets it.
+    /// from reading the others. A damaged page or value is also refused by [`open`](Self::open), or
+    /// reported by the call that reads it. Tables that do not agree may be noticed here alone.
     ///
     /// It takes about 2 s for a million timers, and memory for the numbers of the newest 250,000 or
     /// so. redb panics on some damage. Such a panic is caught, and is a flaw in the report, but

@@ -21,17 +21,18 @@ impl Redb {
     /// Makes a file that no program has open as short as what it holds. Returns its length before
     /// and afterwards, in bytes.
     ///
-    /// A file grows, and uses its free pages again, but shrinks by its end alone. So a file that
-    /// has had very many timers stays long. Run this before the program is started again. It
-    /// writes a new file beside the old one, under its name with `.partial` behind it, and renames
-    /// it: a process that is killed leaves one of them whole. If the disk has no room for both, the
-    /// pages of the old file are moved to its front, which frees less.
+    /// A file uses its free pages again, but gives room back to the disk only if the pages at its
+    /// end are free. So a file that has had very many timers stays long. Run this before the
+    /// program is started again. It writes a new file beside the old one, under its name with
+    /// `.partial` behind it, and renames it: a process that is killed leaves one of them whole. If
+    /// the disk has no room for both, the pages of the old file are moved to its front, which frees
+    /// less.
     ///
     /// Rights and owner of the file stay. It takes about 4 s for a million timers.
     ///
     /// # Errors
     /// As [`open`](Self::open), for a file that must be there; and those of the new file, which is
-    /// then removed. The old file is as it was.
+    /// then removed. The old file has its timers as before.
     ///
     /// # Example
     /// ```

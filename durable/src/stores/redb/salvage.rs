@@ -65,15 +65,16 @@ impl Redb {
     /// Saves what is left of a damaged file that no program has open, in a new file. The damaged
     /// one stays as it is.
     ///
-    /// A timer whose way through the file is whole is in the new file as it was. A timer that was
-    /// found beside its place may have fired or been cancelled since. It is a *dead letter* in the
-    /// new file, `Failed` with the reason "salvaged from a damaged file", so it does not fire by
-    /// itself: look at it, and [revive](crate::DurableClient::revive) or
-    /// [discard](crate::DurableClient::discard_dead) it. The report says what could not be read.
+    /// If all pages that lead to a timer are sound, the timer is in the new file as it was. A timer
+    /// that was found in a damaged page, or in an older version of one, may have fired or been
+    /// cancelled since. It is a *dead letter* in the new file, `Failed` with the reason "salvaged
+    /// from a damaged file", so it does not fire by itself: look at it, and
+    /// [revive](crate::DurableClient::revive) or [discard](crate::DurableClient::discard_dead) it.
+    /// The report says what could not be read.
     ///
-    /// If the file is whole, this copies it. It takes about 3 s for a million timers. Memory has
-    /// some 20 bytes for each timer, and all of each doubtful one. So if nothing is certain,
-    /// because the header is lost, a million timers take half a minute and a gigabyte.
+    /// If the file is sound, this copies it. A million timers take about 3 s. The call keeps some
+    /// 20 bytes in memory for each timer, and all of each doubtful one. If the header is lost, all
+    /// timers are doubtful. Then a million of them take half a minute and a gigabyte.
     ///
     /// # Errors
     /// The damaged file is not there, is open, is of a later format, or has nothing of a store of
