@@ -311,7 +311,8 @@ impl PostgresBuilder {
             Err(error) => return Err(error),
         };
         let (reached, partitions) = found;
-        if let Some(wanted) = self.partitions.filter(|&wanted| wanted != partitions) {
+        let differs = |wanted: &u32| broken.is_none() && *wanted != partitions;
+        if let Some(wanted) = self.partitions.filter(differs) {
             let what = &session.what;
             let why = format!(
                 "{what}, schema {schema}: it has {partitions} partitions, and not {wanted}, and \
