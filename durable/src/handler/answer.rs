@@ -18,7 +18,9 @@ use std::time::{Duration, SystemTime};
 /// - The new time is at least a millisecond ahead. It counts by the store's clock from when the
 ///   answer is stored.
 /// - A run of a calendar is put off. Runs of the calendar that come before the new time are left
-///   out, as with a run that failed.
+///   out, as with a run that failed. If the calendar names no zone and the program arms the timer
+///   again by its key before the new time, as it may at each start, the timer moves to the
+///   calendar's next run, and the run that was put off is lost. So name a zone.
 /// - A timer whose key another timer has taken meanwhile ends.
 /// - Only the error itself is looked at, not what caused it. So `Later` must not be wrapped in
 ///   another error.

@@ -44,6 +44,9 @@ const REST: Duration = Duration::from_secs(1);
 const AWAY_AFTER: Duration = Duration::from_secs(5);
 const AWAY_SHARE: usize = 8;
 
+/// And how many at most: each takes a commit of its own.
+const AWAY_MAX: usize = 32;
+
 /// How often other nodes are asked for their kinds while rows wait for a handler: at first, and as
 /// long as no node has it.
 const ASK_MIN: Duration = Duration::from_secs(1);
@@ -217,7 +220,7 @@ impl Fleet {
             return Ok(());
         }
         self.ask(core)?;
-        let most = (core.owned.len() / AWAY_SHARE).max(1);
+        let most = (core.owned.len() / AWAY_SHARE).clamp(1, AWAY_MAX);
         let (mut partitions, mut waits) = (Vec::new(), false);
         let Core { owned, held, .. } = &mut *core;
         for owned in owned.iter_mut().filter(|owned| !owned.rests()) {

@@ -160,7 +160,8 @@ impl Writer {
         let mut leases = store.reopen()?;
         leases.sort_unstable_by_key(|lease| lease.partition);
         store.size()?;
-        let (after, limit) = (Position::MIN, SliceLimit::rows(1));
+        // (A row may be large: one byte ends the look.)
+        let (after, limit) = (Position::MIN, SliceLimit { rows: 1, bytes: 1 });
         let partitions: Vec<_> = leases.iter().map(|lease| lease.partition).collect();
         match store.shared() {
             // (All of them in one look: there may be many.)

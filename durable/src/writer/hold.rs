@@ -21,6 +21,9 @@ use std::time::Duration;
 /// How long a change waits that somebody's transaction, or a full disk, holds up.
 const AGAIN: Duration = Duration::from_millis(100);
 
+/// Which share of the time scans may take while a change waits.
+const AGAIN_SHARE: u32 = 10;
+
 /// How often held rows are counted, if there are any; and which share of the time that may take.
 const COUNT_EVERY: Duration = Duration::from_secs(60);
 const COUNT_SHARE: u32 = 100;
@@ -268,6 +271,11 @@ impl HeldRows {
         }
     }
 
+    /// Rows may be held of which nothing is known here.
+    pub(super) fn scan_later(&mut self, now: Duration) {
+        self.scan_at.get_or_insert(now + COUNT_EVERY);
+    }
+
     /// A scan has come to its end. Returns the kinds that the hook is to be told of.
     pub(super) fn end_scan(
         &mut self,
@@ -286,7 +294,7 @@ impl HeldRows {
         self.bury_at = over.map(|at| if at > time { at } else { soon });
         let every = COUNT_EVERY.max(scan.took * COUNT_SHARE);
         self.scan_at = match scan.is_held_up {
-            true => Some(now + AGAIN),
+            true => Some(now + AGAIN.max(scan.took * AGAIN_SHARE)),
             false => oldest.map(|_| now + every),
         };
         let kinds: Vec<_> = self.waiting.kinds.keys().cloned().collect();

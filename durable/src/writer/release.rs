@@ -13,7 +13,7 @@ use crate::store::fault::{DurableFault, is_broken};
 use crate::store::list::RowFilter;
 use crate::store::row::{Cause, DeadLetter, Held, HeldWhy, Row, StoreTime};
 use crate::store::unhandled::UnhandledKind;
-use crate::store::write::{Outcome, Settled, Write};
+use crate::store::write::{Outcome, Settled, SliceLimit, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,7 +56,8 @@ impl Writer {
                 let counts = &self.core.shared.counts;
                 counts.unhandled.set(self.core.held.waiting());
             }
-            _ => {}
+            // (It is gone, or it was held by a commit whose answer was lost: the scan knows.)
+            _ => self.core.held.scan_later(now),
         }
     }
 
@@ -75,7 +76,12 @@ impl Writer {
         let Some(mut scan) = self.core.held.scan.take() else {
             return Ok(true);
         };
-        let limit = self.slice_of(usize::MAX);
+        // (What it releases is one commit.)
+        let (look, most) = (self.slice_of(usize::MAX), self.pace.limit());
+        let limit = SliceLimit {
+            rows: look.rows.min(most.rows),
+            ..look
+        };
         let after = scan.after;
         let found = (self.ownership).read_held(&mut self.core, after, limit)?;
         scan.after = found.next.unwrap_or(after);
@@ -125,7 +131,9 @@ impl Writer {
         for ((row, held, plan), outcome) in plans.into_iter().zip(outcomes) {
             match (outcome, plan) {
                 (Outcome::Blocked(_), _) => {
-                    scan.found.add(&row.kind, held.since);
+                    if self.core.shared.kinds.held_for(&row.kind).is_some() {
+                        scan.found.add(&row.kind, held.since);
+                    }
                     scan.is_held_up = true;
                 }
                 (Outcome::Settled(true, stored), Becomes::Dead(letter)) => {

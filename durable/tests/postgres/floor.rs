@@ -12,7 +12,8 @@ use postgres::error::SqlState;
 use postgres::{Client, IsolationLevel, NoTls};
 use std::time::{Duration, Instant};
 use wheelwork_durable::contract::{
-    HeldWhy, Lease, Outcome, Settled, SharedStore, Store, Target, Write,
+    HeldWhy, Lease, Outcome, Position, RowFilter, Settled, SharedStore, SliceLimit, Store, Target,
+    Write,
 };
 use wheelwork_durable::{Durable, HandlerResult, OpenError, Postgres, Row, StoreError, StoreTime};
 
@@ -282,6 +283,54 @@ fn a_row_is_held_beside_an_older_node_and_it_rises_when_that_is_gone() {
     node.store.renew().unwrap();
     assert_eq!(numbers(&schema), (3, NUMBER));
     ended("61 minutes");
+    node.store.renew().unwrap();
+    assert_eq!(numbers(&schema), (NUMBER, NUMBER));
+}
+
+/// A backup reads the table of nodes for as long as it lasts. A row is held meanwhile, and a change
+/// that needs the floor is refused.
+#[test]
+fn it_does_not_wait_for_somebody_who_has_the_table_of_nodes() {
+    let Some(schema) = Schema::new("dumped") else {
+        return;
+    };
+    let mut node = Node::of(schema.store());
+    let mut backup = schema.client();
+    let reads = schema.sql("BEGIN; SELECT FROM {s}.node");
+    backup.batch_execute(&reads).unwrap();
+    node.hold();
+    let Outcome::Refused(why) = node.arm(expires) else {
+        panic!("a floor that has not risen");
+    };
+    assert!(why.starts_with("the floor cannot rise: "), "{why}");
+    node.store.renew().unwrap();
+    assert_eq!(numbers(&schema), (3, NUMBER));
+    backup.batch_execute("COMMIT").unwrap();
+    node.store.renew().unwrap();
+    assert_eq!(numbers(&schema), (NUMBER, NUMBER));
+}
+
+/// Who finds a row that is held asks for the floor, also after a start.
+#[test]
+fn a_node_that_finds_a_held_row_asks_for_it() {
+    let Some(schema) = Schema::new("finds") else {
+        return;
+    };
+    let mut node = Node::of(schema.store());
+    let mut old = OldNode::join(&schema).unwrap();
+    node.hold();
+    node.store.release().unwrap();
+    assert!(old.renew());
+    drop(old);
+    let over = "UPDATE {s}.node SET until = now() - interval '2 hours' WHERE name = 'old'";
+    schema.client().batch_execute(&schema.sql(over)).unwrap();
+    let mut node = Node::of(schema.store());
+    assert_eq!(numbers(&schema), (3, NUMBER));
+    let all: Vec<u16> = (0..=255).collect();
+    let (from, until, every) = (Position::MIN, StoreTime::MAX, RowFilter::ALL);
+    let limit = SliceLimit::rows(10);
+    let found = node.store.list_many(&all, from, until, &every, limit);
+    assert_eq!(found.unwrap().rows.len(), 1);
     node.store.renew().unwrap();
     assert_eq!(numbers(&schema), (NUMBER, NUMBER));
 }

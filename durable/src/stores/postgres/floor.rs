@@ -14,10 +14,26 @@ use super::store::Postgres;
 use crate::store::contract::StoreError;
 use crate::store::write::{Outcome, Write};
 use std::sync::Arc;
+use tokio_postgres::Error;
 use tokio_postgres::error::DbError;
 
 /// The first number whose programs know what few rows have.
 const NUMBER: i64 = 5;
+
+/// How often a change that needs the floor tries to raise it, some milliseconds apart.
+const TRIES: u32 = 8;
+
+/// Whether the floor does not rise now.
+fn is_final(error: &Error, conflicts: &mut u32, tries: u32) -> bool {
+    match trouble(error) {
+        Trouble::Refused => true,
+        Trouble::Conflict => {
+            *conflicts += 1;
+            *conflicts >= tries
+        }
+        _ => false,
+    }
+}
 
 /// Whether an earlier program would get wrong what this change puts in.
 fn is_of_later(write: &Write) -> bool {
@@ -49,7 +65,7 @@ impl Postgres {
             number: NUMBER,
             program: PROGRAM,
         };
-        let Some(why) = self.close(&close)? else {
+        let Some(why) = self.close(&close, TRIES)? else {
             self.leases.closed = Closed::ForEver;
             return self.transact(writes);
         };
@@ -68,19 +84,22 @@ impl Postgres {
     pub(super) fn close_for_held(&mut self) -> Result<(), StoreError> {
         if self.leases.closed == Closed::Wanted {
             let close = CloseForHeld { program: PROGRAM };
-            if self.close(&close)?.is_none() {
+            if self.close(&close, 1)?.is_none() {
                 self.leases.closed = Closed::ForHeld;
             }
         }
         Ok(())
     }
 
-    /// Raises the floor. Returns why it cannot.
+    /// Raises the floor. Returns why it cannot. Where somebody else has the table of nodes, it is
+    /// tried this often: a backup has the table for as long as it lasts.
     fn close(
         &mut self,
         close: &impl Statement<Answer = Option<String>>,
+        tries: u32,
     ) -> Result<Option<Arc<str>>, StoreError> {
         let mut patience = Patience::new(self.session.patience);
+        let mut conflicts = 0;
         loop {
             self.session.ensure(true, &mut patience)?;
             let error = match self.session.once(async |live| live.ask(close).await) {
@@ -92,7 +111,7 @@ impl Postgres {
                     };
                     return Ok(older.map(|name| why(name).into()));
                 }
-                Some(Err(error)) if trouble(&error) == Trouble::Refused => {
+                Some(Err(error)) if is_final(&error, &mut conflicts, tries) => {
                     let why = error.as_db_error().map_or("", DbError::message);
                     let why = why.replace(char::is_control, " ");
                     return Ok(Some(format!("the floor cannot rise: {why}").into()));

@@ -1,5 +1,6 @@
 //! Look: lists of rows, which go over all partitions. Nothing of them is handed out.
 
+use super::leases::Closed;
 use super::shared::each_of;
 use super::statements::load::Look;
 use super::statements::rows::{millis, part, uuid};
@@ -110,6 +111,10 @@ impl Postgres {
             *count += 1;
             if *count == slice {
                 looking.more.insert(number, position);
+            }
+            // (So a node that was started anew asks for the floor, too.)
+            if self.leases.closed == Closed::No && row.held().is_some() {
+                self.leases.closed = Closed::Wanted;
             }
             row.suspect = self.is_suspect(&row, row_epoch);
             looking.seen.insert(position, is_taken.then_some(row));
