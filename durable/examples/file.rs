@@ -11,8 +11,8 @@
 //! ```
 //!
 //! `list` and `dead` read a copy, so that nothing is handed out and the file stays as it is. Times
-//! are in milliseconds since 1970. The process ends with 1 if the file is damaged, and with 2 if it
-//! could not be read at all.
+//! are in milliseconds since 1970. Without words it says how it is used. The process ends with 1 if
+//! the file is damaged, and with 2 if it could not be read at all.
 
 use std::error::Error;
 use std::path::Path;
@@ -28,6 +28,10 @@ const USAGE: &str = "file FILE check | salvage NEW | compact | list | dead";
 fn run(words: &[String], say: &mut dyn FnMut(String)) -> Result<bool, Box<dyn Error>> {
     let words: Vec<_> = words.iter().map(String::as_str).collect();
     match words[..] {
+        [] | ["--help"] => {
+            say(format!("usage: {USAGE}"));
+            Ok(true)
+        }
         [file, "check"] => {
             let report = Redb::check(file)?;
             let (rows, dead, bytes) = (report.rows, report.dead, report.bytes);
