@@ -41,7 +41,7 @@ impl Shop {
     }
 }
 
-/// So many attempts, with waits between half of this and all of it.
+/// A policy of this many attempts, with waits of between a half and the whole of `wait`.
 fn policy(attempts: u32, wait: Duration) -> RetryPolicy {
     RetryPolicy::new().attempts(attempts).first(wait).cap(wait)
 }

@@ -49,7 +49,7 @@ impl Drop for Folder {
     }
 }
 
-/// A file on a disk that has room for so many bytes, and what was there at each sync.
+/// A file on a disk whose room has a limit in bytes, and what was there at each sync.
 #[derive(Debug)]
 struct Limited {
     inner: FileBackend,

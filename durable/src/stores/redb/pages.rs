@@ -123,7 +123,7 @@ impl<'a> Pages<'a> {
         self.known.borrow().contains(&at)
     }
 
-    /// So many bytes from a place on.
+    /// The bytes of the file from `at` on, `count` of them. `None`: it ends before.
     pub(super) fn bytes(&self, at: u64, count: u64) -> Option<Vec<u8>> {
         if at.checked_add(count)? > self.len {
             return None;

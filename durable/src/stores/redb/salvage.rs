@@ -37,7 +37,7 @@ const DOUBTFUL: &str = "salvaged from a damaged file: it may have fired, or was 
 /// Parts that are told as lost one by one.
 const LOST_MAX: usize = 1_000;
 
-/// A page of so many pairs may be larger than others, because one of them is.
+/// Up to this number of pairs, a page may be larger than others, because one of its pairs is large.
 const PAIRS_OF_LARGE_MAX: usize = 8;
 
 /// What [`Redb::salvage`] has saved.
