@@ -22,6 +22,8 @@ pub(crate) enum Trouble {
     ServerEnded,
     /// Another connection holds a snapshot.
     Snapshot,
+    /// A program that lacks a kind is deployed, node by node, and taken back.
+    Deploy,
     /// The primary is killed, and its standby promoted.
     Promote,
     /// The machine itself stood still.
@@ -39,6 +41,7 @@ impl Trouble {
             Self::ServerKilled => "server killed",
             Self::ServerEnded => "server ended",
             Self::Snapshot => "snapshot held",
+            Self::Deploy => "deploy without a kind, and back",
             Self::Promote => "standby promoted",
             Self::Stall => "machine stood still",
         }

@@ -4,6 +4,9 @@ use crate::trouble::Trouble;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// Minutes from which on there are deploys.
+const DEPLOY_MINUTES: u32 = 5;
+
 /// Nodes that share a PostgreSQL, in trouble: every timer is accounted for
 #[derive(clap::Args, Debug)]
 #[command(max_term_width = 110)]
@@ -41,11 +44,25 @@ pub(crate) struct Args {
     /// It arms nothing
     #[arg(long, hide = true)]
     pub(crate) quiet: bool,
+    /// It has no handler of this kind
+    #[arg(long, hide = true)]
+    pub(crate) without: Option<String>,
+    /// How long timers wait for a handler before they are dead letters, in seconds
+    #[arg(long, hide = true, default_value_t = 2)]
+    pub(crate) bury_after: u64,
 }
 
 impl Args {
     /// How long leases last.
     pub(crate) fn ttl(&self) -> Duration {
         Duration::from_secs(self.ttl.into())
+    }
+
+    /// Whether a program without a kind is deployed. Its timers may wait for a minute then.
+    pub(crate) fn has_deploys(&self) -> bool {
+        match self.only.is_empty() {
+            true => self.minutes >= DEPLOY_MINUTES,
+            false => self.only.contains(&Trouble::Deploy),
+        }
     }
 }

@@ -105,12 +105,14 @@ impl Running<'_> {
     }
 }
 
-/// Sets the handlers of a node, whose calls have numbers from `first` on.
+/// Sets the handlers of a node, whose calls have numbers from `first` on, but for those of the kind
+/// that it lacks.
 pub(crate) fn set(
     builder: DurableBuilder<Postgres>,
     teller: &Arc<Teller>,
     database: &str,
     first: u64,
+    without: Option<&str>,
 ) -> DurableBuilder<Postgres> {
     let handlers = Arc::new(Handlers {
         teller: teller.clone(),
@@ -122,7 +124,7 @@ pub(crate) fn set(
     let again = RetryPolicy::new()
         .first(Duration::from_millis(50))
         .cap(Duration::from_millis(400));
-    builder
+    let builder = builder
         .retry_policy(again.attempts(ATTEMPTS))
         .retry_policy_for(Kind::Doomed.name(), again.attempts(ATTEMPTS_OF_DOOMED))
         .on(Kind::Plain.name(), move |delivery| {
@@ -144,15 +146,6 @@ pub(crate) fn set(
             }
             ended
         })
-        .on_batch(Kind::Batch.name(), move |deliveries| {
-            let started: Vec<_> = deliveries.iter().map(|one| batch.start(one)).collect();
-            let end = |started: Result<Running<'_>, String>| {
-                let running = started?;
-                let fails = running.number.is_multiple_of(5) && running.fails();
-                running.end(!fails)
-            };
-            started.into_iter().map(end).collect()
-        })
         .on(Kind::Slow.name(), move |delivery| {
             let running = slow.start(delivery)?;
             thread::sleep(Duration::from_millis(100 + mix(running.number) % 200));
@@ -172,7 +165,19 @@ pub(crate) fn set(
         })
         .on(Kind::Doomed.name(), move |delivery| {
             doomed.start(delivery)?.end(false)
-        })
+        });
+    if without == Some(Kind::Batch.name()) {
+        return builder;
+    }
+    builder.on_batch(Kind::Batch.name(), move |deliveries| {
+        let started: Vec<_> = deliveries.iter().map(|one| batch.start(one)).collect();
+        let end = |started: Result<Running<'_>, String>| {
+            let running = started?;
+            let fails = running.number.is_multiple_of(5) && running.fails();
+            running.end(!fails)
+        };
+        started.into_iter().map(end).collect()
+    })
 }
 
 /// When `due` is, by the server's clock, in milliseconds.

@@ -23,9 +23,6 @@ pub(crate) const DATABASE: &str = "WHEELWORK_FLEET_DATABASE";
 /// How long calls wait for the server. No trouble lasts longer.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// So long a timer of a kind without a handler waits for one, before it is a dead letter.
-const UNHANDLED: Duration = Duration::from_secs(2);
-
 /// Threads that call handlers.
 const THREADS: usize = 4;
 
@@ -60,11 +57,11 @@ fn open(args: &Args, node: u32, teller: &Arc<Teller>) -> Result<(Durable, Postgr
     let failed = teller.clone();
     let builder = Durable::builder(store)
         .dispatch(Dispatch::RayonThreads(THREADS))
-        .bury_unhandled_after(UNHANDLED)
+        .bury_unhandled_after(Duration::from_secs(args.bury_after))
         .on_store_failed(move |error| {
             failed.tell_or_end(&[Event::Failed(format!("its store: {error}"))]);
         });
-    let builder = handlers::set(builder, teller, &database, first);
+    let builder = handlers::set(builder, teller, &database, first, args.without.as_deref());
     let timers = builder
         .start()
         .map_err(|error| format!("starting: {error}"))?;

@@ -3,7 +3,7 @@
 use super::node::DATABASE;
 use super::server::signal;
 use crate::process::{Child, Orders, Process, Told, again, again_as, read_from};
-use crate::wire::Order;
+use crate::wire::{Kind, Order};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -42,6 +42,10 @@ pub(crate) struct Nodes {
     /// Nodes that were started with a clock that is off.
     pub(crate) with_other_clock: u32,
     pub(crate) is_quiet: bool,
+    /// Nodes that are started now lack this kind. (Those of the earlier version lack none.)
+    pub(crate) without: Option<Kind>,
+    /// How long timers wait for a handler at nodes that are started now.
+    pub(crate) bury_after: Duration,
 }
 
 /// Whether clocks of nodes can be set.
@@ -69,6 +73,8 @@ impl Nodes {
             of_old: 0,
             with_other_clock: 0,
             is_quiet: false,
+            without: None,
+            bury_after: Duration::from_secs(2),
         }
     }
 
@@ -82,7 +88,15 @@ impl Nodes {
                 self.of_old += 1;
                 again_as(old)
             }
-            _ => again()?,
+            _ => {
+                let mut command = again()?;
+                let seconds = self.bury_after.as_secs().to_string();
+                command.args(["--bury-after", &seconds]);
+                if let Some(kind) = self.without {
+                    command.args(["--without", kind.name()]);
+                }
+                command
+            }
         };
         command.arg("--node").arg(generation.to_string());
         command.arg("--offset-ns").arg(self.offset_ns.to_string());

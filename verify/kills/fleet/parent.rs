@@ -12,7 +12,7 @@ use crate::ledger::{Ledger, Moment, Sums};
 use crate::process::{Listener, Told};
 use crate::trouble::{Happened, Trouble};
 use crate::verdict::{Facts, Judge};
-use crate::wire::{Event, Order, Teller};
+use crate::wire::{Event, Kind, Order, Teller};
 use postgres::Client;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::{self, File};
@@ -43,6 +43,12 @@ const STOPPED: Duration = Duration::from_secs(60);
 
 /// How long a thread is not run on a machine that stands still, at least.
 const STALL: Duration = Duration::from_millis(150);
+
+/// How long timers wait for a handler where there are deploys: longer than a run.
+const BURY_AFTER: Duration = Duration::from_secs(7 * 86_400);
+
+/// The same at the end, when all nodes have all kinds that are to be handled.
+const BURY_AFTER_AT_END: Duration = Duration::from_secs(2);
 
 const TICK: Duration = Duration::from_millis(20);
 
@@ -104,7 +110,10 @@ pub(crate) fn run(options: &Args) -> Result<ExitCode, String> {
     let (sender, told) = sync_channel::<Told>(TOLD_MAX);
     let offset = offset_ns();
     let old = options.old.clone();
-    let nodes = Nodes::new(offset, database.clone(), old, sender.clone());
+    let mut nodes = Nodes::new(offset, database.clone(), old, sender.clone());
+    if options.has_deploys() {
+        nodes.bury_after = BURY_AFTER;
+    }
     say(format_args!(
         "{} nodes, {} arms a second each, leases of {} s, {} min of trouble, seed {}, {} cores{}{}",
         options.nodes,
@@ -135,7 +144,7 @@ pub(crate) fn run(options: &Args) -> Result<ExitCode, String> {
             options,
             server,
             nodes,
-            plan: Plan::new(options.seed, &options.only),
+            plan: Plan::new(options),
             common,
             sql: Some(sql),
             begun: Instant::now(),
@@ -158,6 +167,7 @@ pub(crate) fn run(options: &Args) -> Result<ExitCode, String> {
     });
     let (mut facts, with_other_clock, server) = ended?;
     let happened = lock(&common.happened).clone();
+    facts.has_old = options.old.is_some();
     facts.offsets = lock(&common.offsets).clone();
     let ttl_ms = options.ttl().as_millis() as u64;
     let judge = Judge::new(&ledger, &facts, &happened, ttl_ms, begun);
@@ -431,6 +441,7 @@ impl Run<'_> {
                 self.common.note(from, what, None);
             }
             Trouble::Snapshot => self.hold_snapshot(),
+            Trouble::Deploy => self.deploy()?,
             Trouble::Promote | Trouble::Stall => {}
         }
         Ok(())
@@ -479,6 +490,38 @@ impl Run<'_> {
             partitions: partitions.unwrap_or_default(),
             ..Happened::since(from, what, Some(node))
         });
+    }
+
+    /// Nodes but one are replaced by such without a kind, one after the other, and those by such
+    /// with it.
+    fn deploy(&mut self) -> Result<(), String> {
+        let Some(stays) = self.some_node() else {
+            return Ok(());
+        };
+        let kind = Kind::Batch;
+        self.say(&format!("deploy without {}", kind.name()));
+        let from = now_ns();
+        for without in [Some(kind), None] {
+            self.nodes.without = without;
+            for node in self.nodes.alive() {
+                if node != stays {
+                    self.replace(node)?;
+                }
+            }
+            let wait = self.random_ms(0..5_000);
+            self.wait(wait);
+        }
+        self.say("deploy taken back");
+        self.common.note(from, Trouble::Deploy, None);
+        Ok(())
+    }
+
+    /// A node is told to stop when another one has come for it.
+    fn replace(&mut self, node: u32) -> Result<(), String> {
+        self.start_node()?;
+        self.wait_ready()?;
+        self.stop_node(node);
+        Ok(())
     }
 
     /// Holds a snapshot, while other trouble goes on.
@@ -545,6 +588,13 @@ impl Run<'_> {
         }
         self.wait_ready()?;
         self.end_update()?;
+        if self.options.has_deploys() {
+            self.nodes.bury_after = BURY_AFTER_AT_END;
+            for node in self.nodes.alive() {
+                self.replace(node)?;
+            }
+            self.end_update()?;
+        }
         self.common.sql_is_over.store(true, Relaxed);
         self.sql.take().map(ScopedJoinHandle::join);
         for node in self.nodes.alive() {

@@ -1,10 +1,11 @@
 //! Plan: which trouble there is when.
 
+use super::args::Args;
 use crate::trouble::Trouble;
 use fastrand::Rng;
 
 /// All kinds, each as often as it is to come up.
-const ROUND: [Trouble; 11] = [
+const ROUND: [Trouble; 12] = [
     Trouble::Kill,
     Trouble::Kill,
     Trouble::Kill,
@@ -16,6 +17,7 @@ const ROUND: [Trouble; 11] = [
     Trouble::ServerKilled,
     Trouble::ServerEnded,
     Trouble::Snapshot,
+    Trouble::Deploy,
 ];
 
 /// Troubles in random order, each of a round before the next round.
@@ -26,9 +28,12 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// `only`: what there may be; all, if it is empty.
-    pub(crate) fn new(seed: u64, only: &[Trouble]) -> Self {
-        let is_wanted = |trouble: &Trouble| only.is_empty() || only.contains(trouble);
+    pub(crate) fn new(options: &Args) -> Self {
+        let (seed, only) = (options.seed, &options.only);
+        let is_wanted = |trouble: &Trouble| match trouble {
+            Trouble::Deploy => options.has_deploys(),
+            _ => only.is_empty() || only.contains(trouble),
+        };
         Self {
             random: Rng::with_seed(seed),
             round: ROUND.into_iter().filter(is_wanted).collect(),

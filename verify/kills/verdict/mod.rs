@@ -33,6 +33,10 @@ const TAKE_OVER_MS: u64 = 1_000;
 /// down for longer than two leases, or 6 s.
 const FORGOTTEN_MS: u64 = 14_000;
 
+/// How much longer a timer may wait whose handler no node had for a while, in milliseconds: nodes
+/// ask for it each minute.
+const UNHANDLED_MS: u64 = 62_000;
+
 /// A cancel may be refused this long before its timer is due, in milliseconds: it was handed out
 /// ahead.
 const AHEAD_MS: i64 = 2_000;
@@ -95,6 +99,8 @@ pub(crate) struct Facts {
     pub(crate) left: HashMap<u64, String>,
     /// From the common clock to the server's, at some moments.
     pub(crate) offsets: Vec<(Moment, i64)>,
+    /// Some nodes were of an earlier version.
+    pub(crate) has_old: bool,
     /// The run broke off: there are timers that are still to come.
     pub(crate) is_cut_off: bool,
 }
@@ -200,7 +206,7 @@ impl<'a> Judge<'a> {
         let after = match trouble.what {
             Trouble::Kill | Trouble::PauseLong | Trouble::PauseShort => self.ttl_ms + 2_000,
             Trouble::ServerKilled | Trouble::ServerEnded | Trouble::Promote => self.ttl_ms + 3_000,
-            Trouble::Add | Trouble::Stop => 2_000,
+            Trouble::Add | Trouble::Stop | Trouble::Deploy => 2_000,
             Trouble::Stall => 1_000,
             Trouble::Snapshot => 0,
         };
@@ -460,10 +466,25 @@ impl<'a> Judge<'a> {
         };
         lateness.late(from, start.at);
         let late_ms = (start.at - from) / MS;
-        if late_ms > 2 * self.ttl_ms + FORGOTTEN_MS {
+        let waited_ms = match self.may_have_waited(case, from, start.at) {
+            true if self.facts.has_old => return,
+            true => UNHANDLED_MS,
+            false => 0,
+        };
+        if late_ms > 2 * self.ttl_ms + FORGOTTEN_MS + waited_ms {
             let why = format!("{late_ms} ms late at {}", self.since(start.at));
             verdict.broke(Offence::Forgotten, case, why);
         }
+    }
+
+    /// Whether a timer may have waited for its handler in this time: in a deploy of a program
+    /// without it. (It waits for longer where nodes of the earlier version own partitions: they
+    /// leave it alone.)
+    fn may_have_waited(&self, case: &Case<'_>, from: Moment, to: Moment) -> bool {
+        let mut happened = self.happened.iter();
+        let is_met = |trouble: &Happened| trouble.from <= to && trouble.to >= from;
+        case.timer.ask.kind == Kind::Batch
+            && happened.any(|trouble| trouble.what == Trouble::Deploy && is_met(trouble))
     }
 
     /// Doubled: under one lease a timer is handled again only if its handler has failed, and under
@@ -600,7 +621,9 @@ impl<'a> Judge<'a> {
         let begin = self.could_begin(&case, start).max(from).min(start.at);
         // (One that came later waits beyond the time that was looked at for other trouble.)
         let in_time = start.at.min(begin + limit_ms * MS);
-        if begin > from && self.is_troubled(begin, in_time, Some(trouble)) {
+        if begin > from && self.is_troubled(begin, in_time, Some(trouble))
+            || self.may_have_waited(&case, self.moment(start.due_ms), start.at)
+        {
             return;
         }
         let is_its = trouble.partitions.contains(&((timer.id >> 112) as u16));
