@@ -36,17 +36,19 @@ pub(crate) fn again() -> Result<Command, String> {
     Ok(command)
 }
 
-/// A program of an earlier version, to be started with the arguments of this one: those but
-/// `--old`, which it does not know.
+/// A program of an earlier version, to be started with the arguments of this one: those but `--old`
+/// and `--only`, which it does not know, or has other values for.
 #[cfg(feature = "fleet")]
 pub(crate) fn again_as(program: &std::path::Path) -> Command {
     let mut command = Command::new(program);
     let mut arguments = env::args_os().skip(1);
     while let Some(argument) = arguments.next() {
-        if argument == "--old" {
-            arguments.next();
-        } else if !argument.to_string_lossy().starts_with("--old=") {
-            command.arg(argument);
+        let argument = argument.to_string_lossy();
+        let is_one = |name: &&&str| argument.starts_with(**name);
+        match ["--old", "--only"].iter().find(is_one) {
+            Some(name) if argument == *name => _ = arguments.next(),
+            Some(_) => {}
+            None => _ = command.arg(&*argument),
         }
     }
     command
