@@ -129,6 +129,8 @@ pub enum DurableFault {
     HealKeepsFence,
     /// A page of a list begins after all rows of the last one's deadline.
     CursorSkips,
+    /// A list of a fleet does not look at held rows before it looks at the others.
+    ReleasedUnlisted,
     /// TurnBack: leases that others have taken meanwhile go on.
     HealKeepsLeases,
     /// TurnSlice: a timer that a call has carried behind its place is moved again there.

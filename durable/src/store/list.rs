@@ -1,7 +1,8 @@
 //! List: what a look at many rows asks for, and what it has found.
 
-use super::row::{Position, Row};
+use super::row::{DurableId, Position, Row};
 use super::write::SliceLimit;
+use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -83,8 +84,13 @@ impl Listed {
     }
 
     /// Adds what was found in another part of the store. From where one of them has ended first,
-    /// nothing is known of that part.
+    /// nothing is known of that part. A row that was found before, and has come to that part
+    /// meanwhile, is there as it was found last.
     pub(crate) fn add(&mut self, other: Self) {
+        if !self.rows.is_empty() && !other.rows.is_empty() {
+            let found: HashSet<DurableId> = other.rows.iter().map(|row| row.id).collect();
+            self.rows.retain(|row| !found.contains(&row.id));
+        }
         self.rows.extend(other.rows);
         self.looked_at.0 += other.looked_at.0;
         self.looked_at.1 += other.looked_at.1;

@@ -1,7 +1,7 @@
 //! Pages: lists of timers, which are read page by page, and a page slice by slice.
 //!
 //! A list goes by the deadline that a timer has for its user. A held row has another one in the
-//! store, behind all others. So a slice is read in two places, and goes as far as both are known.
+//! store, behind all others. So a slice is read in both places, and goes as far as both are known.
 
 use super::turn::Writer;
 use crate::queue::paging::{Paged, Paging};
@@ -55,31 +55,48 @@ impl Writer {
     }
 
     /// A slice of a list, and where it goes on.
+    ///
+    /// Where nodes share the store, another node may hold or release a row between the two looks.
+    /// So held rows are looked at before the others and behind them: a row that is held meanwhile
+    /// is found by the last look, and one that is released by the first.
     pub(super) fn list_slice(
         &mut self,
         paged: &Paged,
         limit: SliceLimit,
     ) -> Result<Listed, StoreError> {
         let (wants_held, wants_others) = paged.wants();
-        let &Paged { after, until, .. } = paged;
-        let (core, filter) = (&mut self.core, &paged.filter);
+        let wants_held = wants_held && !paged.after.due.is_held();
+        let is_shared = self.core.store.shared().is_some();
         let mut all = Listed::default();
-        if wants_others {
-            all = (self.ownership).read_all(core, after, until, filter, limit)?;
-            all.rows.retain(|row| row.held().is_none());
+        if wants_held && wants_others && is_shared && !is_broken(DurableFault::ReleasedUnlisted) {
+            all = self.held_slice(paged, limit)?;
         }
-        if wants_held && !after.due.is_held() {
-            let from = after.held();
-            let until = match until.is_held() {
-                true => StoreTime::MAX,
-                false => until.held(),
-            };
-            let mut held = (self.ownership).read_all(core, from, until, filter, limit)?;
-            held.rows.retain(|row| row.held().is_some());
-            held.next = held.next.map(Position::unheld);
+        if wants_others {
+            let &Paged { after, until, .. } = paged;
+            let (core, filter) = (&mut self.core, &paged.filter);
+            let mut others = (self.ownership).read_all(core, after, until, filter, limit)?;
+            others.rows.retain(|row| row.held().is_none());
+            all.add(others);
+        }
+        if wants_held {
+            let held = self.held_slice(paged, limit)?;
             all.add(held);
         }
         Ok(all)
+    }
+
+    /// Those that are held.
+    fn held_slice(&mut self, paged: &Paged, limit: SliceLimit) -> Result<Listed, StoreError> {
+        let (from, until) = (paged.after.held(), paged.until);
+        let until = match until.is_held() {
+            true => StoreTime::MAX,
+            false => until.held(),
+        };
+        let (core, filter) = (&mut self.core, &paged.filter);
+        let mut held = (self.ownership).read_all(core, from, until, filter, limit)?;
+        held.rows.retain(|row| row.held().is_some());
+        held.next = held.next.map(Position::unheld);
+        Ok(held)
     }
 
     /// In which state a timer is.

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test uses a part")]
 
 use super::shared_memory::SharedMemory;
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 use wheelwork::ManualClock;
@@ -23,6 +24,9 @@ pub struct Speed {
     pub kib: Duration,
 }
 
+/// What others do after the next looks at rows, one after each.
+pub type AfterLooks = Arc<Mutex<VecDeque<Box<dyn FnOnce() + Send>>>>;
+
 /// A node's store that takes time.
 pub struct Slow {
     inner: SharedMemory,
@@ -30,6 +34,7 @@ pub struct Slow {
     speed: Arc<Mutex<Speed>>,
     /// Renewals in a row that took long.
     slow_renewals: u32,
+    after_looks: AfterLooks,
 }
 
 impl Slow {
@@ -39,12 +44,18 @@ impl Slow {
             clock,
             speed: Arc::new(Mutex::new(speed)),
             slow_renewals: 0,
+            after_looks: AfterLooks::default(),
         }
     }
 
     /// Its speed, which may be changed.
     pub fn speed(&self) -> Arc<Mutex<Speed>> {
         Arc::clone(&self.speed)
+    }
+
+    /// What others do after its looks.
+    pub fn after_looks(&self) -> AfterLooks {
+        Arc::clone(&self.after_looks)
     }
 
     fn pass(&self, rows: usize, bytes: usize) {
@@ -196,10 +207,17 @@ impl SharedStore for Slow {
         filter: &RowFilter,
         limit: SliceLimit,
     ) -> Result<Listed, StoreError> {
-        self.read(
+        let listed = self.read(
             |store| store.list_many(partitions, after, until, filter, limit),
             |listed| listed.looked_at,
-        )
+        );
+        let mut acts = self.after_looks.lock().unwrap();
+        let act = acts.pop_front();
+        drop(acts);
+        if let Some(act) = act {
+            act();
+        }
+        listed
     }
 
     fn next_due(

@@ -25,6 +25,7 @@ mod held_up;
 mod histories;
 mod kinds;
 mod lists;
+mod lists_of_nodes;
 mod manual_clock;
 mod metrics;
 #[path = "../common/over_memory.rs"]
