@@ -28,7 +28,7 @@ struct Waiting {
 
 /// All of them, but for the room `sync`, which has what the others use. ARCHITECTURE.md has the
 /// same files.
-const WAITING: [Waiting; 40] = [
+const WAITING: [Waiting; 41] = [
     Waiting {
         file: "counters.rs",
         functions: &["new", "with"],
@@ -137,7 +137,12 @@ const WAITING: [Waiting; 40] = [
     Waiting {
         file: "durable/queue/link.rs",
         functions: &[],
-        why: "a stop, for futures of handlers; on a manual clock callers, for the writer's turns",
+        why: "on a manual clock callers, for the writer's turns",
+    },
+    Waiting {
+        file: "durable/queue/futures.rs",
+        functions: &[],
+        why: "a stop, for futures of handlers, and threads that poll them, for each other",
     },
     Waiting {
         file: "durable/queue/outage.rs",

@@ -245,8 +245,8 @@ impl<S: Store> DurableBuilder<S> {
     ///   that was left when the transaction began (`statement_timeout`).
     ///
     /// Each attempt that was over its limit is counted
-    /// ([`over_time`](crate::DurableStats::over_time)). While a stop waits for futures, no alarm
-    /// wakes them.
+    /// ([`over_time`](crate::DurableStats::over_time)). A stop waits for no future longer than for
+    /// its limit, if the executor goes on.
     ///
     /// # Example
     /// ```

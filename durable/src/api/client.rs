@@ -108,7 +108,7 @@ impl Durable {
         if is_inside_task() {
             return Err(DurableError::InsideHandler);
         }
-        if self.running.shared.polls_futures() {
+        if self.running.shared.futures.has_polled() {
             return Err(DurableError::PollsHandler);
         }
         self.running.stop()
@@ -186,7 +186,7 @@ impl DurableRuntime {
     /// Waits for the futures of handlers that have begun, then for the writer.
     fn end_stop(&self) -> Result<(), DurableError> {
         let shared = &self.shared;
-        shared.wait_for_futures();
+        shared.futures.wait();
         shared.set_alarms(None);
         shared.kinds.forget_waiting();
         // StopRelease: their answers are in the queue before this request.
@@ -210,7 +210,7 @@ impl Drop for Durable {
         // handler's future. If the system has no thread for the stop, the process's end stops the
         // timers.
         let running = &self.running;
-        if is_inside_task() || running.stop_service().is_ok() && running.shared.has_futures() {
+        if is_inside_task() || running.stop_service().is_ok() && running.shared.futures.is_any() {
             let _ = running.clone().spawn_stop(drop);
         } else if !running.shared.is_forked() {
             let _ = running.end_stop();

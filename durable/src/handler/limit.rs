@@ -44,6 +44,11 @@ impl Limit {
         }
     }
 
+    /// Whether its clock is moved by hand.
+    pub(crate) const fn is_manual(&self) -> bool {
+        self.clock.manual.is_some()
+    }
+
     /// The time that is left. Zero: it is over.
     pub(crate) fn left(&self) -> Duration {
         self.ends.saturating_sub(self.clock.elapsed())

@@ -2,6 +2,7 @@
 
 use super::claims::Claims;
 use super::fired::Fired;
+use super::futures::RunningFutures;
 use super::lanes::QueueSenders;
 use super::outage::{Health, StoreStanding};
 use super::request::{Request, Told};
@@ -17,15 +18,13 @@ use crate::store::fault::{DurableFault, is_broken};
 use crate::store::row::{DeadLetter, Partition, StoreTime};
 use crate::store::when::{PayloadBytes, When};
 use crate::store::write::TrialBegun;
-use crate::sync::{AtomicUsize, Ordering, Process, ThreadId, current};
+use crate::sync::{AtomicUsize, Ordering, Process, ThreadId};
 use crate::time::{Clock, system_time};
 use crossbeam_channel::Sender;
 use std::any::Any;
 use std::cell::Cell;
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::ptr;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 use wheelwork::{ManualClock, ServiceHandle, TimerId};
 
@@ -148,9 +147,7 @@ pub(crate) struct DurableShared {
     standing: StoreStanding,
     /// The writer, on a manual clock.
     manual: Mutex<Option<Box<dyn Turns>>>,
-    /// How many futures of handlers have begun and not ended, by the thread that polled them last.
-    futures: Mutex<HashMap<ThreadId, usize>>,
-    futures_ended: Condvar,
+    pub(crate) futures: RunningFutures,
     /// Sets alarms, from the start to the end of the stop. (The service has this, too.)
     alarms: Mutex<Option<ServiceHandle<Fired>>>,
 }
@@ -183,8 +180,7 @@ impl DurableShared {
             queued: AtomicUsize::new(0),
             standing: StoreStanding::new(),
             manual: Mutex::new(None),
-            futures: Mutex::default(),
-            futures_ended: Condvar::new(),
+            futures: RunningFutures::default(),
             alarms: Mutex::new(None),
         }
     }
@@ -494,41 +490,10 @@ impl DurableShared {
         self.standing.health(self.counts.turn(self.elapsed()))
     }
 
-    fn futures(&self) -> MutexGuard<'_, HashMap<ThreadId, usize>> {
-        self.futures.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A handler's future is polled for the first time, by this thread. `None`: the service stops,
     /// and does not wait for a future that has not begun.
     pub(crate) fn future_begins(&self) -> Option<ThreadId> {
-        let here = current().id();
-        // The lock orders us: a stop that this does not see looks at the futures later.
-        let mut futures = self.futures();
-        if !self.delivers() {
-            return None;
-        }
-        *futures.entry(here).or_default() += 1;
-        Some(here)
-    }
-
-    /// A handler's future is polled by this thread. The former poll was on `former`.
-    pub(crate) fn future_moves(&self, former: ThreadId) -> ThreadId {
-        let here = current().id();
-        if here != former {
-            let mut futures = self.futures();
-            take_one(&mut futures, former);
-            *futures.entry(here).or_default() += 1;
-        }
-        here
-    }
-
-    /// A handler's future has ended, which this thread has polled last.
-    pub(crate) fn future_ends(&self, polled_by: ThreadId) {
-        let mut futures = self.futures();
-        take_one(&mut futures, polled_by);
-        if futures.is_empty() {
-            self.futures_ended.notify_all();
-        }
+        self.futures.begin(|| self.delivers())
     }
 
     /// The window's service, for alarms. `None`: it stops.
@@ -560,37 +525,6 @@ impl DurableShared {
         LimitClock {
             manual: self.clock.clone(),
             ticking: self.ticking.clone(),
-        }
-    }
-
-    /// Whether futures of handlers have begun and not ended.
-    pub(crate) fn has_futures(&self) -> bool {
-        !self.futures().is_empty()
-    }
-
-    /// Whether this thread has polled one of them last, so that it may have to poll it again.
-    pub(crate) fn polls_futures(&self) -> bool {
-        self.futures().contains_key(&current().id())
-    }
-
-    /// Waits until all futures of handlers that have begun have ended.
-    pub(crate) fn wait_for_futures(&self) {
-        let mut futures = self.futures();
-        while !futures.is_empty() {
-            futures = self
-                .futures_ended
-                .wait(futures)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-}
-
-/// Counts one future less among those that this thread has polled last.
-fn take_one(futures: &mut HashMap<ThreadId, usize>, thread: ThreadId) {
-    if let Entry::Occupied(mut count) = futures.entry(thread) {
-        *count.get_mut() -= 1;
-        if *count.get() == 0 {
-            count.remove();
         }
     }
 }

@@ -6,6 +6,7 @@ pub(crate) mod counter;
 #[cfg(feature = "tracing")]
 pub(crate) mod events;
 pub(crate) mod fired;
+pub(crate) mod futures;
 pub(crate) mod lanes;
 pub(crate) mod link;
 pub(crate) mod outage;

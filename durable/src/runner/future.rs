@@ -134,13 +134,13 @@ impl AsyncRun {
     fn poll_handler(&mut self, context: &mut Context<'_>) -> Poll<()> {
         self.polled_by = self
             .polled_by
-            .map(|former| self.shared.future_moves(former));
+            .map(|former| self.shared.futures.move_here(former));
         if self.lateness.is_none() && !self.is_over && self.begin(context).is_pending() {
             return Poll::Pending;
         }
         let delivery = &self.delivery;
         let alarm = self.alarm.as_mut().filter(|_| self.future.is_some());
-        if alarm.is_some_and(|alarm| alarm.is_over(delivery, context)) {
+        if alarm.is_some_and(|alarm| alarm.is_over(&self.shared, delivery, context)) {
             self.end_over_time();
             return Poll::Ready(());
         }
@@ -191,12 +191,12 @@ impl AsyncRun {
     fn leave(&mut self) {
         self.is_over = true;
         if let Some(alarm) = self.alarm.take() {
-            alarm.clear(&self.shared);
+            alarm.clear(&self.shared, &self.delivery);
         }
         (self.give_place)(&self.shared, &self.delivery.row.kind, self.place);
         self.shared.take_turns();
         if let Some(thread) = self.polled_by.take() {
-            self.shared.future_ends(thread);
+            self.shared.futures.end(thread);
         }
     }
 }

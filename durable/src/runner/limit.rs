@@ -10,6 +10,7 @@ use crate::queue::fired::Fired;
 use crate::queue::link::DurableShared;
 use crate::queue::ticket::{Ticket, ticket};
 use crate::store::fault::{DurableFault, is_broken};
+use crate::store::row::DurableId;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -41,7 +42,7 @@ pub(super) fn note_over_time(shared: &DurableShared, delivery: &Delivery) {
 pub(super) struct Alarm {
     /// `None`: the service has stopped.
     timer: Option<TimerId>,
-    /// It is told when the limit is over. `None`: it will not be told.
+    /// It is told when the limit is over. `None`: it will not be told, and the stop wakes the task.
     rings: Option<Ticket<()>>,
 }
 
@@ -57,7 +58,12 @@ impl Alarm {
 
     /// LimitEnd, of a future that is polled: whether it has taken too long. If not, its task is
     /// woken then.
-    pub(super) fn is_over(&mut self, delivery: &Delivery, context: &mut Context<'_>) -> bool {
+    pub(super) fn is_over(
+        &mut self,
+        shared: &DurableShared,
+        delivery: &Delivery,
+        context: &mut Context<'_>,
+    ) -> bool {
         let told = self
             .rings
             .as_mut()
@@ -67,16 +73,31 @@ impl Alarm {
             // (Or a stop has ended it.)
             self.rings = None;
         }
-        (has_rung || delivery.is_over_time()) && !is_broken(DurableFault::LimitForgotten)
+        let is_over = has_rung || delivery.is_over_time();
+        if !is_over
+            && self.rings.is_none()
+            && let Some(limit) = &delivery.limit
+        {
+            shared
+                .futures
+                .wake_at(attempt_of(delivery), limit, context.waker());
+        }
+        is_over && !is_broken(DurableFault::LimitForgotten)
     }
 
     /// The attempt has ended.
-    pub(super) fn clear(self, shared: &DurableShared) {
-        if let Some(rings) = self.rings {
-            rings.forget();
+    pub(super) fn clear(self, shared: &DurableShared, delivery: &Delivery) {
+        match self.rings {
+            Some(rings) => rings.forget(),
+            None => shared.futures.forget_limit(attempt_of(delivery)),
         }
         if let Some(timer) = self.timer {
             shared.unschedule(timer);
         }
     }
+}
+
+/// What names an attempt in this process.
+const fn attempt_of(delivery: &Delivery) -> (DurableId, u64) {
+    (delivery.row.id, delivery.fence)
 }

@@ -119,6 +119,69 @@ fn a_future_is_dropped_in_its_own_poll_when_its_limit_is_over() {
 }
 
 #[test]
+fn a_stop_does_not_wait_for_a_future_longer_than_its_limit() {
+    let clock = ManualClock::new();
+    let (builder, executor, drops, told) = hanging(&clock);
+    let timers = builder.time_limit("work", 5 * SECOND).start().unwrap();
+    timers.schedule("work", SECOND, "").unwrap();
+    clock.advance(SECOND);
+    assert_eq!(executor.poll(), 1);
+    thread::scope(|scope| {
+        let stop = scope.spawn(|| timers.stop());
+        // (Its alarm has gone with the service.)
+        while !executor.is_woken() {
+            thread::yield_now();
+        }
+        clock.advance(5 * SECOND - MS);
+        assert_eq!(executor.poll(), 1);
+        assert!(!stop.is_finished());
+        clock.advance(MS);
+        while !executor.is_woken() {
+            thread::yield_now();
+        }
+        assert_eq!((executor.poll(), drops.load(SeqCst)), (0, 1));
+        stop.join().unwrap().unwrap();
+    });
+    assert_eq!(*told.lock().unwrap(), ["it took longer than 5s"]);
+    assert_eq!((timers.stats().over_time, timers.stats().failed), (1, 1));
+}
+
+#[test]
+fn so_it_is_by_the_system_clock() {
+    let done = Arc::new(AtomicU32::new(0));
+    let (executor, dropped) = (Executor::default(), Arc::clone(&done));
+    let spawner = executor.clone();
+    let timers = Durable::builder(Memory::new())
+        .spawner(move |future| spawner.0.futures.lock().unwrap().push(future))
+        .on_async("work", move |_: Delivery| {
+            let noted = Noted(dropped.clone(), false);
+            async move {
+                pending::<()>().await;
+                drop(noted);
+                Ok(())
+            }
+        })
+        .time_limit("work", SECOND / 2)
+        .start()
+        .unwrap();
+    timers.schedule("work", Duration::ZERO, "").unwrap();
+    while executor.poll() == 0 {
+        thread::yield_now();
+    }
+    thread::scope(|scope| {
+        let stop = scope.spawn(|| timers.stop());
+        while !stop.is_finished() {
+            if executor.is_woken() {
+                executor.poll();
+            }
+            thread::yield_now();
+        }
+        stop.join().unwrap().unwrap();
+    });
+    assert_eq!(done.load(SeqCst), 1);
+}
+
+#[test]
 fn a_timers_own_limit_comes_first() {
     let clock = ManualClock::new();
     let (builder, executor, ..) = hanging(&clock);
