@@ -379,8 +379,9 @@ impl DurableClient {
     /// It reads all timers of the store, in slices as large as those of
     /// [`cancel_many`](Self::cancel_many). Other calls have their turn between the slices, so the
     /// timers are not cancelled at one instant. A timer that is armed meanwhile may be cancelled,
-    /// or not. A timer that another node moves meanwhile may stay. If the service stops meanwhile,
-    /// a part of the timers is cancelled.
+    /// or not. A timer that another node moves meanwhile may stay, and so may one that has waited
+    /// for a handler and is released by another node. If the service stops meanwhile, a part of
+    /// the timers is cancelled.
     ///
     /// # Errors
     /// As [`cancel`](Self::cancel). Cost: all rows of the store are read.
