@@ -89,6 +89,7 @@ pub use store::list::{ListCursor, ParseCursorError, TimerState};
 pub use store::row::{
     Cause, DeadLetter, DurableId, Held, HeldWhy, ParseIdError, Partition, Row, StoreTime,
 };
+pub use store::rule::{Rate, Rule, RuleFor};
 pub use store::snapshot::BackupReport;
 pub use store::unhandled::UnhandledKind;
 pub use store::when::{PayloadBytes, When};
@@ -112,6 +113,7 @@ pub mod contract {
     };
     pub use crate::store::list::{Listed, RowFilter};
     pub use crate::store::row::{Held, HeldWhy, Position};
+    pub use crate::store::rule::{RuleChange, Rules};
     pub use crate::store::write::{
         KindSlice, Outcome, Settled, SliceLimit, Target, TrialBegun, Write,
     };

@@ -9,7 +9,7 @@
 #[path = "common/durable_model.rs"]
 mod durable_model;
 
-use durable_model::{Call, Folder, HandedOut, History, contents, make, row, time};
+use durable_model::{Call, Folder, HandedOut, History, contents, make, row, rules, time};
 use std::error::Error;
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -107,6 +107,7 @@ fn a_random_history_is_that_of_the_reference() {
         let rows = history
             .model
             .load(Position::MIN, StoreTime::MAX, usize::MAX);
+        assert_eq!(rules(&mut store).unwrap(), history.model.rules);
         assert_eq!(
             contents(&mut store).unwrap(),
             (rows, history.model.dead()),

@@ -8,6 +8,7 @@
 use super::fleet::Fleet;
 use super::list::{Listed, RowFilter};
 use super::row::{DeadLetter, DurableId, Partition, Position, Row, StoreTime};
+use super::rule::Rule;
 use super::snapshot::BackupReport;
 use super::write::{Outcome, SliceLimit, Target, Write};
 use std::error::Error;
@@ -224,6 +225,19 @@ pub trait Store: Send + 'static {
         after: Option<DurableId>,
         limit: SliceLimit,
     ) -> Result<Vec<DeadLetter>, StoreError>;
+
+    /// The rules, in the order of what they are for.
+    fn rules(&mut self) -> Result<Vec<Rule>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    /// Whether [`rules`](Self::rules) may return others than it has returned last. It reads
+    /// nothing: a store notes this when it makes changes. One that other nodes write to learns it
+    /// from what it reads at each [`claim`](SharedStore::claim) and
+    /// [`next_due`](SharedStore::next_due).
+    fn has_news_of_rules(&mut self) -> bool {
+        false
+    }
 
     /// The largest payload that it can keep, in bytes. The service takes none that is larger,
     /// whatever its [`max_payload`](crate::DurableBuilder::max_payload) says.

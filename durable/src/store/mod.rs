@@ -6,6 +6,7 @@ pub(crate) mod fleet;
 pub(crate) mod id_map;
 pub(crate) mod list;
 pub(crate) mod row;
+pub(crate) mod rule;
 pub(crate) mod snapshot;
 pub(crate) mod trace;
 pub(crate) mod unhandled;

@@ -7,6 +7,7 @@
 #[cfg(feature = "postgres")]
 use super::row::Partition;
 use super::row::{Cause, DurableId, HeldWhy, Position, Row, StoreTime};
+use super::rule::{RuleChange, RuleFor};
 use std::sync::Arc;
 
 /// Names a row.
@@ -230,6 +231,9 @@ pub enum Write {
     Revive(DurableId, StoreTime),
     /// Deletes a dead letter. Outcome: [`Outcome::Discarded`].
     Discard(DurableId),
+    /// Changes a part of a rule. A rule without a part is deleted. Refused if there can be no such
+    /// rule, or if there are 1,000. Outcome: [`Outcome::Ruled`].
+    Rule(RuleFor, RuleChange),
 }
 
 /// What has become of a [`Write`].
@@ -258,6 +262,8 @@ pub enum Outcome {
     Revived(Option<Row>),
     /// Whether there was such a dead letter.
     Discarded(bool),
+    /// Whether the rule was another one before.
+    Ruled(bool),
     /// This change was not made, and the others were. The writer gets the change back, and tries it
     /// again. In a store to which others write, another transaction has locked what the change
     /// needs. In a store in a file, a change that a handler has asked for waits for room on the
@@ -343,7 +349,7 @@ impl Write {
     }
 
     /// The partition of what it names or puts in. `of_key` returns the partition of a key. `None`
-    /// if the change is for a whole kind.
+    /// if the change is for a whole kind, or of a rule.
     pub(crate) fn partition(&self, of_key: impl Fn(&str) -> Partition) -> Option<Partition> {
         let id = self.names_row().or(self.names_dead()).or(self.puts());
         id.map(DurableId::partition)
@@ -355,6 +361,7 @@ impl Write {
         let (kind, calendar) = match self {
             Self::Arm(row) => (Some(&row.kind), row.calendar.as_ref()),
             Self::CancelKind(slice) => (Some(&slice.kind), None),
+            Self::Rule(of, _) => (Some(of.text()), None),
             _ => (None, None),
         };
         let texts = [kind, calendar, self.names_key()];
@@ -374,6 +381,7 @@ impl Write {
             }
             Self::Revive(..) => Outcome::Revived(None),
             Self::Discard(_) => Outcome::Discarded(false),
+            Self::Rule(..) => Outcome::Ruled(false),
         }
     }
 }
@@ -386,7 +394,7 @@ impl Outcome {
             Self::Cancelled(gone) => gone.is_some(),
             Self::Moved(row) | Self::Revived(row) => row.is_some(),
             Self::Begun(begun) => !matches!(begun, TrialBegun::Refused),
-            Self::Settled(is_made, _) | Self::Discarded(is_made) => *is_made,
+            Self::Settled(is_made, _) | Self::Discarded(is_made) | Self::Ruled(is_made) => *is_made,
             Self::Blocked(_) | Self::Refused(_) => false,
         }
     }
@@ -407,9 +415,11 @@ impl Outcome {
             Self::Moved(row) | Self::Revived(row) | Self::Settled(_, row) => {
                 (row.as_ref().map(|row| row.id), &[])
             }
-            Self::Discarded(_) | Self::Begun(_) | Self::Blocked(_) | Self::Refused(_) => {
-                (None, &[])
-            }
+            Self::Discarded(_)
+            | Self::Ruled(_)
+            | Self::Begun(_)
+            | Self::Blocked(_)
+            | Self::Refused(_) => (None, &[]),
         };
         one.into_iter().chain(many.iter().copied())
     }

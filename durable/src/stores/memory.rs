@@ -6,6 +6,7 @@
 use crate::store::contract::{Gate, Lease, Store, StoreError, StoreSize};
 use crate::store::fault::{DurableFault, is_broken};
 use crate::store::row::{DeadLetter, DurableId, Held, Partition, Position, Row, StoreTime};
+use crate::store::rule::{Rule, Rules};
 use crate::store::write::{KindSlice, Outcome, Settled, SliceLimit, Target, TrialBegun, Write};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -40,6 +41,8 @@ pub struct Memory {
     kept: Arc<Mutex<Kept>>,
     /// The epoch under which this clone has the lease, if it took one.
     epoch: Option<u64>,
+    /// The rules were changed since this clone was asked for them last.
+    has_news_of_rules: bool,
 }
 
 /// What the clones of a store share.
@@ -51,6 +54,7 @@ struct Kept {
     /// The rows of `rows` that have a key.
     keys: BTreeMap<Arc<str>, DurableId>,
     dead: BTreeMap<DurableId, DeadLetter>,
+    rules: Rules,
     /// Ids given so far. They begin with 1: nothing is before the first position.
     ids: u64,
     /// The last epoch.
@@ -90,6 +94,7 @@ impl Clone for Memory {
         Self {
             kept: self.kept.clone(),
             epoch: None,
+            has_news_of_rules: true,
         }
     }
 }
@@ -327,6 +332,10 @@ impl Kept {
                 row
             })),
             Write::Discard(id) => Outcome::Discarded(self.dead.remove(&id).is_some()),
+            Write::Rule(of, change) => match self.rules.change(&of, change) {
+                Ok(is_changed) => Outcome::Ruled(is_changed),
+                Err(why) => Outcome::Refused(why.into()),
+            },
         }
     }
 
@@ -352,6 +361,7 @@ impl Store for Memory {
         let epoch = kept.epoch;
         drop(kept);
         self.epoch = Some(epoch);
+        self.has_news_of_rules = true;
         Ok(vec![Lease {
             partition: PARTITION,
             epoch,
@@ -368,6 +378,7 @@ impl Store for Memory {
             return self.acquire();
         }
         let epoch = self.held()?.epoch;
+        self.has_news_of_rules = true;
         Ok(vec![Lease {
             partition: PARTITION,
             epoch,
@@ -393,7 +404,19 @@ impl Store for Memory {
     ) -> Result<Vec<Outcome>, StoreError> {
         let mut kept = self.held()?;
         let outcomes = writes.into_iter().map(|write| kept.apply(write, gate));
-        Ok(outcomes.collect())
+        let outcomes: Vec<_> = outcomes.collect();
+        drop(kept);
+        self.has_news_of_rules |= outcomes.contains(&Outcome::Ruled(true));
+        Ok(outcomes)
+    }
+
+    fn rules(&mut self) -> Result<Vec<Rule>, StoreError> {
+        self.has_news_of_rules = false;
+        Ok(self.kept().rules.all())
+    }
+
+    fn has_news_of_rules(&mut self) -> bool {
+        self.has_news_of_rules
     }
 
     fn load(

@@ -5,15 +5,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 use wheelwork_durable::contract::{
-    Gate, Held, HeldWhy, KindSlice, Outcome, Position, Settled, SliceLimit, Store, Target,
-    TrialBegun, Write,
+    Gate, Held, HeldWhy, KindSlice, Outcome, Position, RuleChange, Settled, SliceLimit, Store,
+    Target, TrialBegun, Write,
 };
-use wheelwork_durable::{Cause, DeadLetter, DurableId, Row, StoreError, StoreTime};
+use wheelwork_durable::{Cause, DeadLetter, DurableId, Rate, Row, RuleFor, StoreError, StoreTime};
 
 /// A held row is due at its deadline after this.
 const HELD_BASE_MS: u64 = 1 << 47;
@@ -64,11 +65,15 @@ struct Kept {
     epoch: u64,
 }
 
+/// Of each rule: since when it pauses, its rate, its calls.
+pub type Rules = BTreeMap<RuleFor, (Option<StoreTime>, Option<Rate>, Option<NonZeroU32>)>;
+
 /// The reference.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     rows: BTreeMap<DurableId, Kept>,
     dead: BTreeMap<DurableId, DeadLetter>,
+    pub rules: Rules,
     pub epoch: u64,
     claimed_upto: Option<StoreTime>,
     /// Epochs that ended without a release, with their watermarks.
@@ -307,6 +312,23 @@ impl Model {
                 row
             })),
             Write::Discard(id) => Outcome::Discarded(self.dead.remove(&id).is_some()),
+            Write::Rule(of, change) => {
+                let former = self.rules.get(&of).copied();
+                let mut parts = former.unwrap_or_default();
+                match change {
+                    RuleChange::Pause(now) => parts.0 = parts.0.or(Some(now)),
+                    RuleChange::Resume => parts.0 = None,
+                    RuleChange::Rate(rate) => parts.1 = rate,
+                    RuleChange::Calls(calls) => parts.2 = calls,
+                    other => panic!("{other:?}"),
+                }
+                if parts == (None, None, None) {
+                    self.rules.remove(&of);
+                } else {
+                    self.rules.insert(of, parts);
+                }
+                Outcome::Ruled(parts != former.unwrap_or_default())
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -333,6 +355,13 @@ pub fn contents(store: &mut impl Store) -> Result<(Vec<Row>, Vec<DeadLetter>), S
     Ok((rows, store.dead(None, SliceLimit::rows(usize::MAX))?))
 }
 
+/// The rules of a store.
+pub fn rules(store: &mut impl Store) -> Result<Rules, StoreError> {
+    let rules = store.rules()?.into_iter();
+    let parts = rules.map(|rule| (rule.of, (rule.paused_since, rule.rate, rule.calls)));
+    Ok(parts.collect())
+}
+
 /// A call of a history.
 #[derive(Clone, Debug)]
 pub enum Call {
@@ -341,6 +370,7 @@ pub enum Call {
     HandOut(StoreTime),
     Load(Position, StoreTime, usize),
     Commit(Vec<Write>),
+    Rules,
     Upkeep,
 }
 
@@ -350,6 +380,7 @@ pub enum Answer {
     Done,
     Rows(Vec<Row>),
     Outcomes(Vec<Outcome>),
+    Rules(Rules),
 }
 
 /// A random history of calls, and what they should come to.
@@ -474,8 +505,29 @@ impl History {
             17 => Write::Revive(self.some(&dead)?, self.due()),
             18 => Write::Discard(self.some(&dead)?),
             _ if self.rng.u8(0..20) == 0 => Write::CancelKind(KindSlice::all("mail")),
+            _ if self.rng.bool() => Write::Rule(self.rule_for(), self.rule_change()),
             _ => return None,
         })
+    }
+
+    fn rule_for(&mut self) -> RuleFor {
+        match self.rng.u8(0..4) {
+            0 => RuleFor::Kind("".into()),
+            1 => RuleFor::Kind("key-".into()),
+            2 => RuleFor::Keys("key-".into()),
+            _ => RuleFor::Keys(format!("key-{}", self.rng.u8(0..3)).into()),
+        }
+    }
+
+    fn rule_change(&mut self) -> RuleChange {
+        let is_some = self.rng.bool();
+        let count = NonZeroU32::new(self.rng.u32(1..4)).unwrap();
+        match self.rng.u8(0..6) {
+            0..2 => RuleChange::Pause(time(self.now)),
+            2..4 => RuleChange::Resume,
+            4 => RuleChange::Rate(Rate::new(0.5, count).filter(|_| is_some)),
+            _ => RuleChange::Calls(Some(count).filter(|_| is_some)),
+        }
     }
 
     /// The next call. The model has not made it yet.
@@ -494,7 +546,8 @@ impl History {
                 let until = time(self.now + self.rng.u64(0..self.span));
                 Call::Load(after, until, self.rng.usize(0..30))
             }
-            5..8 => Call::Upkeep,
+            5 => Call::Rules,
+            6..8 => Call::Upkeep,
             _ => {
                 let (mut writes, mut armed) = (Vec::new(), Vec::new());
                 for _ in 0..self.rng.usize(1..20) {
@@ -534,6 +587,7 @@ impl History {
                 let make = |write| self.model.make(write, &mut self.gate);
                 Answer::Outcomes(writes.into_iter().map(make).collect())
             }
+            Call::Rules => Answer::Rules(self.model.rules.clone()),
             Call::Upkeep => Answer::Done,
         }
     }
@@ -562,6 +616,7 @@ pub fn make(
             Answer::Rows(store.load(0, after, until, SliceLimit::rows(limit))?)
         }
         Call::Commit(writes) => Answer::Outcomes(store.commit(writes, gate)?),
+        Call::Rules => Answer::Rules(rules(store)?),
         Call::Upkeep => {
             store.upkeep()?;
             Answer::Done

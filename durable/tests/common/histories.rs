@@ -8,10 +8,11 @@ use super::stores::{HandedOut, Opened, Place, at, with, with_parts};
 use fastrand::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Debug, Write as _};
+use std::num::NonZeroU32;
 use wheelwork_durable::contract::{
-    HeldWhy, KindSlice, Outcome, Position, Settled, SliceLimit, Target, Write,
+    HeldWhy, KindSlice, Outcome, Position, RuleChange, Settled, SliceLimit, Target, Write,
 };
-use wheelwork_durable::{Cause, DeadLetter, DurableId, Row, StoreTime};
+use wheelwork_durable::{Cause, DeadLetter, DurableId, Rate, Row, RuleFor, StoreTime};
 
 const KEYS: [&str; 4] = ["a", "b", "c", "d"];
 const KINDS: [&str; 3] = ["order", "order.unpaid", "mail"];
@@ -132,6 +133,7 @@ enum Change {
     Bury(Delivery, Cause, u32, Option<(StoreTime, usize)>),
     Revive(usize, StoreTime),
     Discard(usize),
+    Rule(RuleFor, RuleChange),
 }
 
 impl Change {
@@ -186,6 +188,7 @@ impl Change {
             },
             Self::Revive(number, due) => Write::Revive(side.id(*number), *due),
             Self::Discard(number) => Write::Discard(side.id(*number)),
+            Self::Rule(of, change) => Write::Rule(of.clone(), *change),
         }
     }
 }
@@ -329,7 +332,7 @@ impl History {
 
     fn change(&mut self) -> Option<Change> {
         let due = self.due();
-        Some(match self.rng.u8(..100) {
+        Some(match self.rng.u8(..104) {
             0..45 => self.arm(),
             45..60 => Change::Cancel(self.name()?),
             60..68 => Change::Move(self.name()?, due),
@@ -369,8 +372,28 @@ impl History {
                 Change::Bury(self.delivery()?, cause, self.rng.u32(..9), next)
             }
             94..98 => Change::Revive(self.number()?, due),
+            100.. => Change::Rule(self.rule_for(), self.rule_change(due)),
             _ => Change::Discard(self.number()?),
         })
+    }
+
+    fn rule_for(&mut self) -> RuleFor {
+        let text = self.rng.choice(["order", "a", "clé", ""]).unwrap().into();
+        match self.rng.bool() {
+            true => RuleFor::Kind(text),
+            false => RuleFor::Keys(text),
+        }
+    }
+
+    fn rule_change(&mut self, now: StoreTime) -> RuleChange {
+        let is_some = self.rng.bool();
+        let count = NonZeroU32::new(self.rng.u32(1..4)).unwrap();
+        match self.rng.u8(..6) {
+            0..2 => RuleChange::Pause(now),
+            2..4 => RuleChange::Resume,
+            4 => RuleChange::Rate(Rate::new(0.1, count).filter(|_| is_some)),
+            _ => RuleChange::Calls(Some(count).filter(|_| is_some)),
+        }
     }
 
     fn commit(&mut self) -> Result<(), String> {
@@ -504,6 +527,7 @@ impl History {
                 .unwrap();
             common_letters(side, letters)
         })?;
+        self.both("rules", |side| side.open().store.rules().unwrap())?;
         Ok(())
     }
 

@@ -5,7 +5,9 @@ use std::time::SystemTime;
 use wheelwork_durable::contract::{
     Gate, Lease, Outcome, Position, SliceLimit, Store, StoreSize, Target, Write,
 };
-use wheelwork_durable::{DeadLetter, DurableId, Memory, Partition, Row, StoreError, StoreTime};
+use wheelwork_durable::{
+    DeadLetter, DurableId, Memory, Partition, Row, Rule, StoreError, StoreTime,
+};
 
 /// The calls of a store over one in memory. What is not written anew is done by [`Memory`].
 pub trait OverMemory: Send + 'static {
@@ -52,6 +54,14 @@ pub trait OverMemory: Send + 'static {
 
     fn hand_out(&mut self, upto: StoreTime) -> Result<(), StoreError> {
         self.memory().hand_out(upto)
+    }
+
+    fn rules(&mut self) -> Result<Vec<Rule>, StoreError> {
+        self.memory().rules()
+    }
+
+    fn has_news_of_rules(&mut self) -> bool {
+        self.memory().has_news_of_rules()
     }
 
     fn clock(&mut self, node: SystemTime) -> Result<StoreTime, StoreError> {
@@ -143,6 +153,14 @@ impl<T: OverMemory> Store for Over<T> {
 
     fn payload_max(&self) -> usize {
         self.0.payload_max()
+    }
+
+    fn rules(&mut self) -> Result<Vec<Rule>, StoreError> {
+        self.0.rules()
+    }
+
+    fn has_news_of_rules(&mut self) -> bool {
+        self.0.has_news_of_rules()
     }
 
     fn upkeep(&mut self) -> Result<bool, StoreError> {

@@ -11,7 +11,9 @@ use wheelwork_durable::contract::{
     Gate, Lease, LeaseNews, Listed, Outcome, Position, RowFilter, SharedStore, SliceLimit, Store,
     StoreClock, StoreSize, Target, Write,
 };
-use wheelwork_durable::{DeadLetter, DurableId, Fleet, Partition, Row, StoreError, StoreTime};
+use wheelwork_durable::{
+    DeadLetter, DurableId, Fleet, Partition, Row, Rule, StoreError, StoreTime,
+};
 
 /// A renewal that takes longer says that the node is slow: as with `Postgres`.
 const SLOW_RENEWAL: Duration = Duration::from_millis(150);
@@ -151,6 +153,15 @@ impl Store for Slow {
 
     fn size(&mut self) -> Result<StoreSize, StoreError> {
         self.inner.size()
+    }
+
+    fn rules(&mut self) -> Result<Vec<Rule>, StoreError> {
+        self.pass(0, 0);
+        self.inner.rules()
+    }
+
+    fn has_news_of_rules(&mut self) -> bool {
+        self.inner.has_news_of_rules()
     }
 
     fn shared(&mut self) -> Option<&mut dyn SharedStore> {

@@ -6,7 +6,7 @@
 //! - With threads that change timers all the time, nothing in it is of two instants.
 //! - What has the name is whole, and no file is overwritten.
 
-use crate::durable_model::{self, Call, Folder, HandedOut, History, contents, make, row};
+use crate::durable_model::{self, Call, Folder, HandedOut, History, contents, make, row, rules};
 use crate::golden::image;
 use crate::redb_faults::{Disk, closed_file, expected, open, quiet};
 use std::fs;
@@ -57,6 +57,7 @@ fn a_backup_is_the_store_at_one_instant() {
             let found = contents(&mut copy).unwrap();
             let place = format!("seed {seed}, copy {number}");
             assert_eq!(found, expected(&model), "{place}");
+            assert_eq!(rules(&mut copy).unwrap(), model.rules, "{place}");
             assert_eq!(report.rows, found.0.len() as u64, "{place}");
             assert_eq!(report.dead, found.1.len() as u64, "{place}");
             assert_eq!(

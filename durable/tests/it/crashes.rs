@@ -19,7 +19,7 @@ use wheelwork_durable::contract::{
 };
 use wheelwork_durable::{
     Cause, DeadLetter, Delivery, Durable, DurableBuilder, DurableClient, DurableId, HandlerResult,
-    Memory, Partition, Redb, RetryPolicy, Row, SpawnedFuture, StoreError, StoreTime,
+    Memory, Partition, Redb, RetryPolicy, Row, Rule, SpawnedFuture, StoreError, StoreTime,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -89,6 +89,14 @@ impl Store for Mortal {
 
     fn size(&mut self) -> Result<StoreSize, StoreError> {
         self.living()?.size()
+    }
+
+    fn rules(&mut self) -> Result<Vec<Rule>, StoreError> {
+        self.living()?.rules()
+    }
+
+    fn has_news_of_rules(&mut self) -> bool {
+        self.inner.has_news_of_rules()
     }
 }
 

@@ -187,7 +187,7 @@ fn such_a_write_is_refused_while_an_older_node_is_alive() {
     let cancels = Write::Cancel(Target::Id(before.id));
     let arms = [before, refused.clone(), after].map(Write::Arm);
     let outcomes = node.commit(arms.into_iter().chain([cancels.clone()]).collect());
-    let says = "node old is alive, whose program knows no expiry and no limit";
+    let says = "node old is alive, whose program knows no expiry, limit or rule";
     let Outcome::Refused(why) = &outcomes[1] else {
         panic!("{outcomes:?}");
     };

@@ -6,13 +6,17 @@ use postgres::{Client, NoTls};
 use std::env;
 use std::fmt::Write as _;
 use std::fs;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 use wheelwork_durable::contract::{
-    HeldWhy, Lease, Position, RowFilter, Settled, SharedStore, SliceLimit, Store, Target, Write,
+    HeldWhy, Lease, Position, RowFilter, RuleChange, Settled, SharedStore, SliceLimit, Store,
+    Target, Write,
 };
-use wheelwork_durable::{Cause, DeadLetter, DurableId, Postgres, Row, StoreTime};
+use wheelwork_durable::{
+    Cause, DeadLetter, DurableId, Postgres, Rate, Row, Rule, RuleFor, StoreTime,
+};
 
 /// The name of the schema in the files.
 pub const GOLDEN: &str = "golden";
@@ -56,6 +60,7 @@ pub fn seen(store: &mut Postgres) -> String {
     let rows = rows.unwrap().rows;
     let rows = rows.iter().map(line_of_row);
     let mut lines: Vec<_> = rows.chain(letters.iter().map(line_of_letter)).collect();
+    lines.extend(store.rules().unwrap().iter().map(line_of_rule));
     lines.sort();
     lines.join("")
 }
@@ -103,6 +108,21 @@ fn line_of_letter(letter: &DeadLetter) -> String {
     let since = letter.since.as_millis();
     let row = line_of_row(&letter.row);
     format!("{}, dead since {since}: {}\n", row.trim(), letter.cause)
+}
+
+fn line_of_rule(rule: &Rule) -> String {
+    let mut line = format!("rule for {}", rule.of);
+    if let Some(since) = rule.paused_since {
+        let _ = write!(line, ", paused since {}", since.as_millis());
+    }
+    if let Some(rate) = rule.rate {
+        let _ = write!(line, ", {} a second", rate.per_second());
+        let _ = write!(line, ", {} at once", rate.burst());
+    }
+    if let Some(calls) = rule.calls {
+        let _ = write!(line, ", {calls} calls");
+    }
+    line + "\n"
 }
 
 /// A node that puts rows in, of each state.
@@ -216,6 +236,12 @@ fn fill(schema: &Schema) {
     let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     row.set_traceparent(Some(trace.into()));
     node.make(Write::Arm(row));
+    let (kind, keys) = (RuleFor::Kind("paused".into()), RuleFor::Keys("key".into()));
+    let count = NonZeroU32::new(4).unwrap();
+    let rate = Rate::new(2.5, count);
+    node.make(Write::Rule(kind, RuleChange::Pause(now)));
+    node.make(Write::Rule(keys.clone(), RuleChange::Rate(rate)));
+    node.make(Write::Rule(keys, RuleChange::Calls(Some(count))));
 }
 
 /// Writes the golden files of this version's schema: `tests/golden/README.md` says when.

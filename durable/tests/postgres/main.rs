@@ -21,6 +21,7 @@ mod poolers;
 mod program;
 #[path = "../common/proxy.rs"]
 mod proxy;
+mod rules;
 mod settings;
 #[path = "../common/shared_memory/mod.rs"]
 mod shared_memory;

@@ -7,7 +7,7 @@ use super::migrations::schema::{self, Reached, Wanted};
 use super::migrations::steps::{STEPS, Step};
 use super::session::{Cancel, Connect, Connected, Patience, Session, apart};
 use super::statements;
-use super::store::{Postgres, Waiting};
+use super::store::{KnownRules, Postgres, Waiting};
 use crate::store::contract::{StoreCause, StoreError, StoreSize};
 use crate::store::why::with_causes;
 use std::fmt;
@@ -343,6 +343,7 @@ impl PostgresBuilder {
                 partitions,
             ),
             waiting,
+            rules: KnownRules::default(),
             clock: Arc::new(DatabaseClock::new()),
             seq: 0,
             next: random() >> 1,

@@ -1,7 +1,8 @@
 //! Floor: it rises before the first write that a program of an earlier number would get wrong.
 //!
-//! Such a program does not know when a row expires, and how long an attempt may take. So a row with
-//! either is refused while a node of such a program is alive. A row that is held is no row that it
+//! Such a program does not know when a row expires, how long an attempt may take, and which rules
+//! there are. So a row with an expiry or a limit, and a rule, is refused while a node of such a
+//! program is alive. A row that is held is no row that it
 //! would get wrong, but one that it never hands out. So a row is held in any case, and the floor
 //! rises as soon as it can: then no such program begins to work beside rows that it forgets.
 
@@ -41,6 +42,7 @@ fn is_of_later(write: &Write) -> bool {
         Write::Arm(row) => row
             .more()
             .is_some_and(|more| more.expires.is_some() || more.limit_ms.is_some()),
+        Write::Rule(_, change) => change.makes_part(),
         _ => false,
     }
 }
@@ -107,7 +109,9 @@ impl Postgres {
                     let older = older.into_iter().flatten().next();
                     let why = |name: String| {
                         let name = name.replace(char::is_control, " ");
-                        format!("node {name} is alive, whose program knows no expiry and no limit")
+                        format!(
+                            "node {name} is alive, whose program knows no expiry, limit or rule"
+                        )
                     };
                     return Ok(older.map(|name| why(name).into()));
                 }

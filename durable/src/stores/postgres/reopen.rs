@@ -14,7 +14,7 @@
 
 use super::migrations::schema;
 use super::session::Patience;
-use super::store::Postgres;
+use super::store::{KnownRules, Postgres};
 use crate::store::contract::{Lease, StoreError};
 use std::time::Duration;
 
@@ -41,6 +41,7 @@ impl Postgres {
         schema::check(&mut self.session)?;
         // The commit that has failed may be made now, and it has this number.
         self.seq += 1;
+        self.rules = KnownRules::default();
         self.leases.come_back();
         self.change_leases()?;
         self.listen();

@@ -26,11 +26,11 @@ const SLICE_MIN: usize = 16;
 const WRITTEN_MAX: u32 = 1_000;
 
 /// The watermark goes into another row, in one transaction.
-async fn next_watermark(live: &Live, claim: &Claim) -> Result<Vec<i64>, Error> {
+async fn next_watermark(live: &Live, claim: &Claim) -> Result<Vec<(i64, i64)>, Error> {
     live.client.batch_execute("BEGIN").await?;
     let written = async {
         let stored = live.ask(claim).await?;
-        if let Some(&upto) = stored.first() {
+        if let Some(&(upto, _)) = stored.first() {
             let next = NextWatermark {
                 node: claim.node,
                 number: claim.number + 1,
@@ -175,9 +175,10 @@ impl SharedStore for Postgres {
                 from: millis(from),
             };
             let next = store.session.run(async |live| live.ask(&next).await)?;
-            let Some(&(due, now)) = next.first() else {
+            let Some(&(due, now, rules)) = next.first() else {
                 return Ok(None);
             };
+            store.rules.seen = rules;
             store.clock.read(sent, store.clock.elapsed(), now);
             Ok(due)
         })
@@ -262,9 +263,10 @@ impl Postgres {
             self.session
                 .run(async |live| next_watermark(live, &claim).await)?
         };
-        let Some(&upto) = stored.first() else {
+        let Some(&(upto, rules)) = stored.first() else {
             return Ok(false);
         };
+        self.rules.seen = Some(rules);
         let watermark = &mut self.leases.watermark;
         watermark.upto = upto;
         watermark.written += 1;

@@ -12,11 +12,13 @@ use super::statements::dead::Dead;
 use super::statements::lease::Leave;
 use super::statements::load::{Count, Estimate, Get, GetKey};
 use super::statements::rows::{millis, part, partition_of_key, uuid};
+use super::statements::rules::{ReadRules, rules_of};
 use crate::store::contract::{
     Gate, Lease, LeaseNews, SharedStore, Store, StoreClock, StoreError, StoreSize,
 };
 use crate::store::list::{Listed, RowFilter};
 use crate::store::row::{DeadLetter, DurableId, Partition, Position, Row, StoreTime};
+use crate::store::rule::Rule;
 use crate::store::write::{Outcome, SliceLimit, Target, Write};
 use std::fmt;
 use std::sync::Arc;
@@ -81,6 +83,7 @@ pub struct Postgres {
     pub(super) schema: Arc<str>,
     pub(super) leases: Leases,
     pub(super) waiting: Waiting,
+    pub(super) rules: KnownRules,
     pub(super) clock: Arc<DatabaseClock>,
     /// The number of the last commit.
     pub(super) seq: i64,
@@ -95,6 +98,15 @@ pub struct Postgres {
     /// What the listener calls.
     pub(super) news: Option<News>,
     pub(super) broken: Option<StoreError>,
+}
+
+/// Which rules a node knows, by the number that the store has of all of them.
+#[derive(Default)]
+pub(super) struct KnownRules {
+    /// The number when the rules were read last. `None`: they have to be read.
+    pub(super) read: Option<i64>,
+    /// The number as it was seen last.
+    pub(super) seen: Option<i64>,
 }
 
 /// A step of the schema that waits until no node is alive that it would break.
@@ -309,6 +321,9 @@ impl Store for Postgres {
                 }
             }
             let outcomes = store.transact_above_floor(&writes)?;
+            if outcomes.contains(&Outcome::Ruled(true)) {
+                store.rules.read = None;
+            }
             if store.is_news(&writes) {
                 store.tell();
             }
@@ -406,6 +421,24 @@ impl Store for Postgres {
         };
         // (It is called once by the thread that starts the node, which may be in async code.)
         apart(|| self.with(count))
+    }
+
+    fn rules(&mut self) -> Result<Vec<Rule>, StoreError> {
+        self.with(|store| {
+            let read = store
+                .session
+                .run(async |live| live.ask(&ReadRules {}).await)?;
+            let (number, rules) = rules_of(read);
+            store.rules = KnownRules {
+                read: number,
+                seen: number,
+            };
+            Ok(rules.all())
+        })
+    }
+
+    fn has_news_of_rules(&mut self) -> bool {
+        self.rules.read.is_none() || self.rules.read != self.rules.seen
     }
 
     fn payload_max(&self) -> usize {

@@ -106,11 +106,15 @@ impl Postgres {
         }
     }
 
-    /// Whether a row was put where its owner does not see it, and is due soon.
+    /// Whether a row was put where its owner does not see it, and is due soon; or a rule, which is
+    /// for all nodes.
     pub(super) fn is_news(&self, writes: &[Write]) -> bool {
         let soon = StoreTime::reading(self.clock.at_most()).after(TELL_WITHIN);
         let is_other = |number: Partition| !self.leases.own.contains_key(&number);
         writes.iter().any(|write| {
+            if let Write::Rule(..) = write {
+                return true;
+            }
             let is_soon = write.sets_due().is_some_and(|due| due <= soon);
             let of_key = |key: &str| partition_of_key(key, self.leases.partitions);
             is_soon && write.partition(of_key).is_some_and(is_other)

@@ -11,6 +11,7 @@ use super::error::{self, io_error, one_line, store_error};
 use super::file::OpenPath;
 use super::open;
 use super::overlay::Overlay;
+use super::rules::{FileRules, RULES_SINCE};
 use super::steps::{self, Numbers};
 use super::tables::{
     BY_DUE, DEAD, IDENTITY, KEYS, META, MOVED, RECENT, STATE, STEP_BY, TOMBSTONES, damaged,
@@ -239,6 +240,7 @@ impl Walk<'_> {
             }
         }
         self.part("dead", Self::dead);
+        self.part("rules", Self::rules);
     }
 
     /// Reads a table. Whether it could be read to its end.
@@ -363,6 +365,14 @@ impl Walk<'_> {
         if more > 0 {
             self.flaws
                 .add(format!("keys: {more} of its entries name no row"));
+        }
+        Ok(())
+    }
+
+    fn rules(&mut self) -> Result<(), Error> {
+        let rules = FileRules::read(&self.transaction)?.rules.all();
+        if !rules.is_empty() && self.numbers.floor < RULES_SINCE {
+            self.flaw("rules", 0, "the file's floor does not allow it");
         }
         Ok(())
     }

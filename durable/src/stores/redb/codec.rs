@@ -59,7 +59,7 @@ const LIMIT: u64 = 4;
 const TRACE: u64 = 8;
 
 /// A value that this program cannot read, and that no damage has made.
-const LATER: Flaw = "a later program has written it";
+pub(super) const LATER: Flaw = "a later program has written it";
 
 /// Kinds that are kept to be shared by rows.
 const NAMES_MAX: usize = 1_024;
@@ -544,7 +544,7 @@ pub(crate) fn seal(under: u128, out: &mut Vec<u8>, begin: usize) {
 }
 
 /// What is before the checksum, if that is right.
-fn unseal(under: u128, bytes: &[u8]) -> Result<&[u8], Flaw> {
+pub(super) fn unseal(under: u128, bytes: &[u8]) -> Result<&[u8], Flaw> {
     let (body, sum) = bytes
         .split_last_chunk::<CHECKSUM>()
         .ok_or("it is too short")?;
@@ -644,17 +644,17 @@ fn row(mut rest: &[u8]) -> Result<RowView<'_>, Flaw> {
     })
 }
 
-fn take<'a>(rest: &mut &'a [u8], len: usize) -> Result<&'a [u8], Flaw> {
+pub(super) fn take<'a>(rest: &mut &'a [u8], len: usize) -> Result<&'a [u8], Flaw> {
     let (taken, after) = rest.split_at_checked(len).ok_or("it is too short")?;
     *rest = after;
     Ok(taken)
 }
 
-fn put_time(out: &mut Vec<u8>, time: StoreTime) {
+pub(super) fn put_time(out: &mut Vec<u8>, time: StoreTime) {
     out.extend_from_slice(&time.as_millis().to_be_bytes()[8 - TIME..]);
 }
 
-fn time(rest: &mut &[u8]) -> Result<StoreTime, Flaw> {
+pub(super) fn time(rest: &mut &[u8]) -> Result<StoreTime, Flaw> {
     let mut bytes = [0; 8];
     bytes[8 - TIME..].copy_from_slice(take(rest, TIME)?);
     time_of(u64::from_be_bytes(bytes))
@@ -669,7 +669,7 @@ fn time_of(millis: u64) -> Result<StoreTime, Flaw> {
     }
 }
 
-fn put_number(out: &mut Vec<u8>, mut number: u64) {
+pub(super) fn put_number(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
         number >>= 7;
@@ -677,7 +677,7 @@ fn put_number(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-fn number(rest: &mut &[u8]) -> Result<u64, Flaw> {
+pub(super) fn number(rest: &mut &[u8]) -> Result<u64, Flaw> {
     let mut number = 0;
     for shift in (0..u64::BITS).step_by(7) {
         let byte = *take(rest, 1)?.first().ok_or("it is too short")?;
@@ -696,12 +696,12 @@ fn number(rest: &mut &[u8]) -> Result<u64, Flaw> {
     Err("a number is too long")
 }
 
-fn put_text(out: &mut Vec<u8>, text: &str) {
+pub(super) fn put_text(out: &mut Vec<u8>, text: &str) {
     put_number(out, text.len() as u64);
     out.extend_from_slice(text.as_bytes());
 }
 
-fn text<'a>(rest: &mut &'a [u8]) -> Result<&'a str, Flaw> {
+pub(super) fn text<'a>(rest: &mut &'a [u8]) -> Result<&'a str, Flaw> {
     let len = usize::try_from(number(rest)?).map_err(|_| "a text is too long")?;
     std::str::from_utf8(take(rest, len)?).map_err(|_| "a text is not UTF-8")
 }

@@ -156,7 +156,18 @@ impl<'a> RowChanges<'a> {
             } => self.bury(&of, (cause, since), (attempts, crashes), next),
             Write::Revive(id, due) => self.revive(id, due).map(Outcome::Revived),
             Write::Discard(id) => self.discard(id).map(Outcome::Discarded),
+            // (It is no row: `FileRules` makes it.)
+            Write::Rule(..) => {
+                debug_assert!(false, "a rule is changed beside the rows");
+                Ok(Outcome::Ruled(false))
+            }
         }
+    }
+
+    /// Something was written beside the rows that programs below this format do not know.
+    pub(super) fn note_format(&mut self, format: u64) {
+        self.is_changed = true;
+        self.format = self.format.max(format);
     }
 
     /// Whether this commit has room for what a change writes anew of a row that a handler has had.

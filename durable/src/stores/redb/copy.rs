@@ -11,6 +11,7 @@ use super::error::{self, store_error};
 use super::new_file::{NewFile, Speed};
 use super::open;
 use super::overlay::Overlay;
+use super::rules::{self, RULES};
 use super::tables::{
     BY_DUE, DEAD, KEYS, META, MOVED, RECENT, TOMBSTONES, damaged, recent_row, row_by_due,
 };
@@ -78,16 +79,30 @@ impl FileSnapshot {
         self.copy(new, TOMBSTONES, |_, _| Ok(false))?;
         self.copy(new, MOVED, |_, _| Ok(true))?;
         self.copy(new, KEYS, |_, _| Ok(true))?;
+        if self.has_rules()? {
+            self.copy(new, RULES, |name, value| {
+                rules::decode(name, value).map_err(rules::damaged_rule)?;
+                Ok(true)
+            })?;
+        }
         self.copy(new, META, |_, _| Ok(true))?;
         Ok(report)
     }
 
+    /// Whether the file has the table of rules.
+    fn has_rules(&self) -> Result<bool, StoreError> {
+        let tables = self.transaction.list_tables();
+        let mut tables = tables.map_err(|error| self.error(error))?;
+        Ok(tables.any(|table| table.name() == RULES.name()))
+    }
+
     /// A table that a later program has added would not be copied.
     fn knows_all_tables(&self) -> Result<(), StoreError> {
+        let is_known = |name: &str| open::OURS.contains(&name) || open::OTHERS.contains(&name);
         let tables = self.transaction.list_tables();
         let tables = tables.map_err(|error| self.error(error))?;
         for table in tables {
-            if !open::OURS.contains(&table.name()) {
+            if !is_known(table.name()) {
                 let why = format!(
                     "{}: it has a table {}, which this program does not know",
                     self.what,

@@ -20,6 +20,7 @@ mod pages;
 mod recent;
 mod reopen;
 mod room;
+mod rules;
 mod salvage;
 mod steps;
 mod sweep;
@@ -35,6 +36,7 @@ pub use salvage::SalvageReport;
 use crate::store::contract::{Gate, Lease, Snapshot, Store, StoreError, StoreSize};
 use crate::store::list::{Listed, RowFilter};
 use crate::store::row::{DeadLetter, DurableId, Partition, Position, Row, StoreTime};
+use crate::store::rule::Rule;
 use crate::store::write::{Outcome, SliceLimit, Target, Write};
 use codec::{Names, StoreState};
 use commit::{RowChanges, Scratch};
@@ -50,6 +52,7 @@ use redb::{
 };
 use reopen::{Known, LeftFile};
 use room::{Room, Tries};
+use rules::{FileRules, RULES_SINCE};
 use std::fmt;
 use std::io;
 use std::ops::Bound;
@@ -127,6 +130,7 @@ struct OpenFile {
     state: StoreState,
     index: RecentIndex,
     tombstones: EndedLog,
+    rules: FileRules,
     sweeper: Sweeper,
     names: Names,
     scratch: Scratch,
@@ -320,6 +324,7 @@ impl RedbBuilder {
                 state: opened.state,
                 index: opened.index,
                 tombstones: opened.tombstones,
+                rules: opened.rules,
                 sweeper: Sweeper::new(self.limits),
                 names: Names::default(),
                 scratch: Scratch::default(),
@@ -555,7 +560,16 @@ impl OpenFile {
             &mut self.scratch,
         )?;
         for write in writes {
-            outcomes.push(changes.make(write, gate)?);
+            outcomes.push(match write {
+                Write::Rule(of, change) => {
+                    let outcome = self.rules.change(&transaction, &of, change)?;
+                    if outcome.is_made() {
+                        changes.note_format(RULES_SINCE);
+                    }
+                    outcome
+                }
+                write => changes.make(write, gate)?,
+            });
         }
         if changes.end(&mut self.floor)? {
             transaction.commit()?;
@@ -731,6 +745,17 @@ impl Store for Redb {
         limit: SliceLimit,
     ) -> Result<Vec<DeadLetter>, StoreError> {
         self.with(|file| file.dead(after, limit))
+    }
+
+    fn rules(&mut self) -> Result<Vec<Rule>, StoreError> {
+        self.with(|file| {
+            file.rules.has_news = false;
+            Ok(file.rules.rules.all())
+        })
+    }
+
+    fn has_news_of_rules(&mut self) -> bool {
+        self.file.as_ref().is_some_and(|file| file.rules.has_news)
     }
 
     fn payload_max(&self) -> usize {

@@ -5,17 +5,19 @@ use super::due_key::DueKey;
 use super::error::{damage, io_error, one_line, store_error};
 use super::file::{OpenPath, StoreFile};
 use super::recent::RecentIndex;
+use super::rules::FileRules;
 use super::steps::{self, FLOOR_MIN, FORMAT, Numbers};
 use super::tables::{META, RECENT, STATE, STEP_BY, TOMBSTONES, WriteTables, damaged, recent_row};
 use super::tombstones::EndedLog;
 use crate::store::contract::StoreError;
+use crate::store::rule::Rules;
 use redb::{Database, Error, ReadTransaction, ReadableDatabase, ReadableTable, TableHandle};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
 
-/// All tables of a file.
+/// The tables that each file has.
 pub(super) const OURS: [&str; 7] = [
     "recent",
     "tombstones",
@@ -26,6 +28,9 @@ pub(super) const OURS: [&str; 7] = [
     "meta",
 ];
 
+/// The tables that a file may have besides.
+pub(super) const OTHERS: [&str; 1] = ["rules"];
+
 /// What a file holds that is open.
 pub(super) struct Opened {
     /// What stands for the file in errors: if a later program has had it, with that one's name.
@@ -35,6 +40,7 @@ pub(super) struct Opened {
     pub(super) state: StoreState,
     pub(super) index: RecentIndex,
     pub(super) tombstones: EndedLog,
+    pub(super) rules: FileRules,
 }
 
 /// Why nothing can be opened here, in one line, before redb is asked.
@@ -213,6 +219,7 @@ fn make(what: &str, database: &Database) -> Result<Opened, Error> {
         state,
         index: RecentIndex::default(),
         tombstones: EndedLog::default(),
+        rules: FileRules::new(Rules::default()),
     })
 }
 
@@ -242,5 +249,6 @@ fn rows(what: &str, transaction: &ReadTransaction, floor: u64) -> Result<Opened,
         state,
         index,
         tombstones,
+        rules: FileRules::read(transaction)?,
     })
 }

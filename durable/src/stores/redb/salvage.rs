@@ -15,6 +15,7 @@ use super::due_key::DueKey;
 use super::error::{io_error, one_line};
 use super::new_file::{NewFile, Speed};
 use super::pages::{Next, Node, PAGE, PageRef, Pages, Tree, Widths};
+use super::rules::{self, RULES, RULES_SINCE};
 use super::steps::{self, FLOOR_MIN, FORMAT};
 use super::tables::{
     BY_DUE, DEAD, FLOOR, KEYS, META, MOVED, RECENT, STATE, TOMBSTONES, recent_row, row_by_due,
@@ -320,6 +321,34 @@ impl<'a> Salvage<'a> {
         new.table(KEYS, |put| match keys.next() {
             Some((key, id)) => put(&&*key, &id).map(|()| true),
             None => Ok(false),
+        })?;
+        self.rules(new)
+    }
+
+    /// Rules that are certain. One that is lost holds no more, and that is told.
+    fn rules(&mut self, new: &mut NewFile) -> Result<(), StoreError> {
+        if self.has_all_tables && !self.tables.contains_key(RULES.name().as_bytes()) {
+            return Ok(());
+        }
+        let Some(mut tree) = self.tree(RULES.name()) else {
+            return Ok(());
+        };
+        new.table(RULES, |put| {
+            match tree.next() {
+                None => return Ok(false),
+                Some(Next::Lost(after, upto)) => self.lose(RULES.name(), after, upto),
+                Some(Next::Entry(name, value)) => {
+                    let name = String::from_utf8_lossy(name);
+                    match rules::decode(&name, value) {
+                        Ok(_) => {
+                            self.format = self.format.max(RULES_SINCE);
+                            put(&&*name, &value)?;
+                        }
+                        Err(flaw) => self.line(format!("rules, {name}: {flaw}")),
+                    }
+                }
+            }
+            Ok(true)
         })
     }
 

@@ -13,7 +13,7 @@
 //!   then, and nothing would show it. A step that does so raises the floor in its transaction.
 //! - **A step makes no table that nobody writes.** redb keeps the type of a table's key from then
 //!   on. The first write makes the table ([`WriteTransaction::open_table`]), and a reader takes a
-//!   table that is missing for an empty one.
+//!   table that is missing for an empty one (`rules.rs` has such a table).
 
 use super::codec;
 use super::tables::{FLOOR, IDENTITY, META, STEP, STEP_BY, damaged};

@@ -7,12 +7,15 @@ use super::{Both, Standing, Tables, Unasked, at, memory, partition_of_key, stand
 use fastrand::Rng;
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Write as _};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use wheelwork_durable::contract::{
-    HeldWhy, KindSlice, Lease, LeaseNews, Outcome, Position, Settled, SliceLimit, Store, Target,
-    Write,
+    HeldWhy, KindSlice, Lease, LeaseNews, Outcome, Position, RuleChange, Settled, SliceLimit,
+    Store, Target, Write,
 };
-use wheelwork_durable::{Cause, DeadLetter, DurableId, Partition, Postgres, Row, StoreTime};
+use wheelwork_durable::{
+    Cause, DeadLetter, DurableId, Partition, Postgres, Rate, Row, RuleFor, StoreTime,
+};
 
 const KEYS: [&str; 5] = ["a", "b", "c", "d", "clé 4711"];
 const KINDS: [&str; 3] = ["order", "order.unpaid", ""];
@@ -342,6 +345,7 @@ impl History<'_> {
             (
                 rows,
                 store.dead(None, SliceLimit::rows(usize::MAX)).unwrap(),
+                store.rules().unwrap(),
             )
         })?;
         Ok(())
@@ -396,7 +400,7 @@ impl History<'_> {
             // As late as a held row.
             due = at((1 << 47) + due.as_millis());
         }
-        Some(match self.rng.u8(..105) {
+        Some(match self.rng.u8(..109) {
             0..40 => {
                 let key = (self.rng.u8(..3) == 0).then(|| self.rng.choice(KEYS).unwrap());
                 let id = self.new_id(key, due);
@@ -452,7 +456,7 @@ impl History<'_> {
                     next,
                 }
             }
-            100.. => Write::Hold {
+            100..105 => Write::Hold {
                 of: self.settled()?,
                 why: self
                     .rng
@@ -460,9 +464,29 @@ impl History<'_> {
                     .unwrap(),
                 since: due,
             },
+            105.. => Write::Rule(self.rule_for(), self.rule_change(due)),
             94..98 => Write::Revive(self.some_dead()?, due),
             _ => Write::Discard(self.some_dead()?),
         })
+    }
+
+    fn rule_for(&mut self) -> RuleFor {
+        let text = self.rng.choice(["order", "a", "clé", ""]).unwrap().into();
+        match self.rng.bool() {
+            true => RuleFor::Kind(text),
+            false => RuleFor::Keys(text),
+        }
+    }
+
+    fn rule_change(&mut self, now: StoreTime) -> RuleChange {
+        let is_some = self.rng.bool();
+        let count = NonZeroU32::new(self.rng.u32(1..4)).unwrap();
+        match self.rng.u8(..6) {
+            0..2 => RuleChange::Pause(now),
+            2..4 => RuleChange::Resume,
+            4 => RuleChange::Rate(Rate::new(0.1, count).filter(|_| is_some)),
+            _ => RuleChange::Calls(Some(count).filter(|_| is_some)),
+        }
     }
 
     fn some_dead(&mut self) -> Option<DurableId> {

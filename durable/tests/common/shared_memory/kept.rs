@@ -8,7 +8,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::SystemTime;
 use wheelwork_durable::contract::{
-    Held, KindSlice, Outcome, Position, Settled, Target, TrialBegun, Write,
+    Held, KindSlice, Outcome, Position, Rules, Settled, Target, TrialBegun, Write,
 };
 use wheelwork_durable::{DeadLetter, DurableId, Partition, Row, StoreTime};
 
@@ -33,6 +33,9 @@ pub struct Kept {
     pub order: BTreeSet<(Partition, Position)>,
     pub keys: BTreeMap<Arc<str>, DurableId>,
     pub dead: BTreeMap<DurableId, DeadLetter>,
+    pub rules: Rules,
+    /// Each change of a rule raises it.
+    pub rules_number: u64,
     pub leases: Vec<LeaseRow>,
     pub nodes: BTreeMap<u64, Node>,
     /// Nodes that there ever were, and ids that were ever given.
@@ -80,6 +83,8 @@ impl Kept {
             order: BTreeSet::new(),
             keys: BTreeMap::new(),
             dead: BTreeMap::new(),
+            rules: Rules::default(),
+            rules_number: 0,
             leases: vec![lease; making.partitions.into()],
             nodes: BTreeMap::new(),
             nodes_ever: 0,
@@ -367,6 +372,13 @@ impl Kept {
                 row
             })),
             Write::Discard(id) => Outcome::Discarded(self.dead.remove(&id).is_some()),
+            Write::Rule(of, change) => match self.rules.change(&of, change) {
+                Ok(is_changed) => {
+                    self.rules_number += u64::from(is_changed);
+                    Outcome::Ruled(is_changed)
+                }
+                Err(why) => Outcome::Refused(why.into()),
+            },
             other => panic!("{other:?}"),
         }
     }

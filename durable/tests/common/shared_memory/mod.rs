@@ -124,6 +124,8 @@ impl SharedPlace {
             left: BTreeMap::new(),
             turn: 0,
             wake: None,
+            rules_read: None,
+            rules_seen: 0,
         }
     }
 

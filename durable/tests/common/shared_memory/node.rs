@@ -13,7 +13,8 @@ use wheelwork_durable::contract::{
     SliceLimit, Store, StoreClock, StoreSize, Target, Write,
 };
 use wheelwork_durable::{
-    DeadLetter, DurableId, Fleet, FleetNode, FleetPartition, Partition, Row, StoreError, StoreTime,
+    DeadLetter, DurableId, Fleet, FleetNode, FleetPartition, Partition, Row, Rule, StoreError,
+    StoreTime,
 };
 
 /// A node is told of a row that another node arms into its partition, if the row is due within this
@@ -39,6 +40,9 @@ pub struct SharedMemory {
     pub(super) left: BTreeMap<Partition, SystemTime>,
     pub(super) turn: usize,
     pub(super) wake: Option<Arc<dyn Fn() + Send + Sync>>,
+    /// The number of all rules when they were read last, and as it was seen last.
+    pub(super) rules_read: Option<u64>,
+    pub(super) rules_seen: u64,
 }
 
 impl SharedMemory {
@@ -80,6 +84,7 @@ impl SharedMemory {
             Write::Move(Target::Key(key), due) => {
                 is_others(*due, (self.kept().making.partition_of_key)(key))
             }
+            Write::Rule(..) => true,
             _ => false,
         }
     }
@@ -96,6 +101,7 @@ impl Store for SharedMemory {
 
     /// As after a pause: a lease goes on, if nobody has taken it.
     fn reopen(&mut self) -> Result<Vec<Lease>, StoreError> {
+        self.rules_read = None;
         self.change_leases();
         let own = self.own.iter();
         let leases = own.map(|(&partition, &epoch)| Lease { partition, epoch });
@@ -161,12 +167,27 @@ impl Store for SharedMemory {
             }
             kept.apply(write, own)
         });
-        let outcomes = outcomes.collect();
+        let outcomes: Vec<_> = outcomes.collect();
         drop(kept);
+        if outcomes.contains(&Outcome::Ruled(true)) {
+            self.rules_read = None;
+        }
         if is_news {
             self.tell();
         }
         Ok(outcomes)
+    }
+
+    fn rules(&mut self) -> Result<Vec<Rule>, StoreError> {
+        let kept = self.kept();
+        let (number, rules) = (kept.rules_number, kept.rules.all());
+        drop(kept);
+        (self.rules_read, self.rules_seen) = (Some(number), number);
+        Ok(rules)
+    }
+
+    fn has_news_of_rules(&mut self) -> bool {
+        self.rules_read != Some(self.rules_seen)
     }
 
     fn load(
@@ -277,6 +298,9 @@ impl SharedStore for SharedMemory {
             return Ok(leases.to_vec());
         };
         node.upto = node.upto.max(Some(upto));
+        let rules = kept.rules_number;
+        drop(kept);
+        self.rules_seen = rules;
         Ok(Vec::new())
     }
 
@@ -357,7 +381,10 @@ impl SharedStore for SharedMemory {
             let of = (partition, least)..=(partition, Position::MAX);
             kept.order.range(of).next().map(|(_, first)| first.due)
         });
-        Ok(firsts.min())
+        let (first, rules) = (firsts.min(), kept.rules_number);
+        drop(kept);
+        self.rules_seen = rules;
+        Ok(first)
     }
 
     fn clock(&self) -> Arc<dyn StoreClock> {

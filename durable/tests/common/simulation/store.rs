@@ -10,7 +10,9 @@ use wheelwork_durable::contract::{
     Gate, Lease, LeaseNews, Listed, NodeKinds, Outcome, Position, RowFilter, SharedStore,
     SliceLimit, Store, StoreClock, StoreSize, Target, Write,
 };
-use wheelwork_durable::{DeadLetter, DurableId, Fleet, Partition, Row, StoreError, StoreTime};
+use wheelwork_durable::{
+    DeadLetter, DurableId, Fleet, Partition, Row, Rule, StoreError, StoreTime,
+};
 
 /// What a node of a fleet knows of the store that it shares.
 pub struct Sharing {
@@ -313,6 +315,14 @@ impl Store for FaultyStore {
         limit: SliceLimit,
     ) -> Result<Vec<DeadLetter>, StoreError> {
         self.call(Call::Look, |store| store.inner.dead(after, limit))
+    }
+
+    fn rules(&mut self) -> Result<Vec<Rule>, StoreError> {
+        self.call(Call::Look, |store| store.inner.rules())
+    }
+
+    fn has_news_of_rules(&mut self) -> bool {
+        self.inner.has_news_of_rules()
     }
 
     fn size(&mut self) -> Result<StoreSize, StoreError> {

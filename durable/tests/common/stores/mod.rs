@@ -3,6 +3,7 @@
 mod extras;
 mod lists;
 mod rows;
+mod rules;
 mod settlements;
 
 pub use extras::with_parts;
@@ -13,6 +14,7 @@ use rows::{
     gate_keeps, ids_are_new, ids_have_parts, keys_are_taken, moves, recurring_is_struck,
     rows_come_back, rows_survive, slices, slices_are_bounded_in_bytes, superseded, superseded_ends,
 };
+use rules::{rules_are_bounded, rules_are_news, rules_have_parts, rules_stay};
 use settlements::{
     acks, acks_recurring, begins, buries, buries_recurring, commits_in_order, dead_letters,
     releases, reopens, retries, stale_settlements, suspects, suspects_stay,
@@ -225,7 +227,7 @@ fn bury(of: Settled, next: Option<(StoreTime, DurableId)>) -> Write {
 /// A demand, and how it is tested on an empty store.
 pub type Demand = (&'static str, fn(&dyn Place));
 
-pub const DEMANDS: [Demand; 36] = [
+pub const DEMANDS: [Demand; 40] = [
     ("rows come back as they were put in", rows_come_back),
     ("rows survive a crash", rows_survive),
     ("load returns rows in order, in slices", slices),
@@ -274,6 +276,10 @@ pub const DEMANDS: [Demand; 36] = [
     ("a held row is held again, or buried", holds_again),
     ("a dead letter says why it is one", causes),
     ("a store that is opened again goes on", reopens),
+    ("a rule stays until it is changed", rules_stay),
+    ("each part of a rule is changed by itself", rules_have_parts),
+    ("rules are bounded", rules_are_bounded),
+    ("a store says that rules have changed", rules_are_news),
 ];
 
 /// Holds stores to all demands, each in a new place.

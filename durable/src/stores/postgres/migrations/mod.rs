@@ -11,6 +11,7 @@ mod apply;
 mod functions;
 mod partitions;
 mod rights;
+mod rules;
 pub(super) mod schema;
 pub(super) mod steps;
 mod tables;

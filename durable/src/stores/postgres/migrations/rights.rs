@@ -45,6 +45,12 @@ BEGIN
         EXECUTE format('ALTER FUNCTION {s}.wheelwork_release_held() OWNER TO %I', of.rolname);
         EXECUTE format('ALTER FUNCTION {s}.wheelwork_schedule_with('
             'text, bigint, bytea, text, bigint, bigint, text) OWNER TO %I', of.rolname);
+        EXECUTE format(
+            'ALTER FUNCTION {s}.wheelwork_pause_rule(text, boolean) OWNER TO %I', of.rolname);
+        EXECUTE format('ALTER FUNCTION {s}.wheelwork_pause(text) OWNER TO %I', of.rolname);
+        EXECUTE format('ALTER FUNCTION {s}.wheelwork_resume(text) OWNER TO %I', of.rolname);
+        EXECUTE format('ALTER FUNCTION {s}.wheelwork_pause_keys(text) OWNER TO %I', of.rolname);
+        EXECUTE format('ALTER FUNCTION {s}.wheelwork_resume_keys(text) OWNER TO %I', of.rolname);
     END LOOP;
 END
 $$"];

@@ -20,7 +20,7 @@
 //!
 //! A step that was released is never changed. The next one has the change.
 
-use super::{functions, partitions, rights};
+use super::{functions, partitions, rights, rules};
 
 /// From one number of the schema to the next.
 pub(in crate::stores::postgres) struct Step {
@@ -81,7 +81,8 @@ const LOCKS_4: &[&str] = &["ALTER TABLE {s}.node
         ADD COLUMN version bigint NOT NULL DEFAULT 3, ADD COLUMN program text NOT NULL DEFAULT '',
         ADD COLUMN kinds text[], ADD COLUMN looks boolean NOT NULL DEFAULT false"];
 
-/// A timer that is moved is held no more, and those that are held can be released.
+/// A timer that is moved is held no more, and those that are held can be released. Timers can be
+/// paused.
 const STEP_5: &[&str] = &[
     partitions::GATE,
     partitions::SMALL,
@@ -96,6 +97,11 @@ const STEP_5: &[&str] = &[
     functions::CLOSE_FOR_HELD,
     functions::RELEASE_HELD,
     functions::SCHEDULE_WITH,
+    rules::PAUSE_RULE,
+    rules::PAUSE,
+    rules::RESUME,
+    rules::PAUSE_KEYS,
+    rules::RESUME_KEYS,
 ];
 
 /// Room for timers that are held, that expire, that have a limit for an attempt, or a trace.

@@ -236,6 +236,7 @@ impl<'a> Making<'a> {
         self.reschedule(&mut numbers).await?;
         self.arm(&mut numbers).await?;
         self.dead_letters(&mut numbers).await?;
+        self.rules(&mut numbers).await?;
         debug_assert!(numbers.is_empty(), "one of the files makes each change");
         Ok(())
     }

@@ -194,12 +194,13 @@ DELETE FROM {s}.seq q WHERE NOT EXISTS (SELECT 1 FROM {s}.node n WHERE n.node = 
 }
 
 statement! {
-    /// ClaimRaise: one row for all partitions of a node. Returns the watermark as it is then.
+    /// ClaimRaise: one row for all partitions of a node. Returns the watermark as it is then, and
+    /// the number of all rules: what is due by this watermark is handed out by these rules.
     Claim { node: Uuid, number: i64, upto: i64 }
-    -> i64 = |row| row.get(0);
+    -> (i64, i64) = |row| (row.get(0), row.get(1));
     "
-UPDATE {s}.watermark SET upto = GREATEST(upto,
-        :upto) WHERE node = :node AND gen = :number RETURNING upto"
+UPDATE {s}.watermark w SET upto = GREATEST(w.upto, :upto) FROM {s}.setting s
+    WHERE w.node = :node AND w.gen = :number AND s.name = 'kinds' RETURNING w.upto, s.value"
 }
 
 statement! {

@@ -89,11 +89,15 @@ fn loaded_of(row: &tokio_postgres::Row) -> (Row, i64) {
 }
 
 statement! {
-    /// The first deadline from a time on, and the database's time in seconds.
+    /// The first deadline from a time on, the database's time in seconds, and the number of all
+    /// rules.
     NextDue<'a> { part: &'a [i16], from: i64 }
-    -> (Option<StoreTime>, f64) = |row| (row.get::<_, Option<i64>>(0).map(time), row.get(1));
+    -> (Option<StoreTime>, f64, Option<i64>) =
+        |row| (row.get::<_, Option<i64>>(0).map(time), row.get(1), row.get(2));
     "
-SELECT min(t.due), extract(epoch FROM now())::float8 FROM unnest(:part::smallint[]) p (part)
+SELECT min(t.due), extract(epoch FROM now())::float8,
+    (SELECT s.value FROM {s}.setting s WHERE s.name = 'kinds')
+    FROM unnest(:part::smallint[]) p (part)
     CROSS JOIN LATERAL (
     SELECT r.due FROM {s}.timer r WHERE r.part = p.part AND r.due >= :from
     ORDER BY r.due LIMIT 1) t"

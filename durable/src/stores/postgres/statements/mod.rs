@@ -24,6 +24,7 @@ mod locked;
 mod phases;
 mod reschedule;
 pub(super) mod rows;
+pub(super) mod rules;
 mod settle;
 pub(super) mod statement;
 #[cfg(test)]
@@ -33,7 +34,7 @@ use super::session::Texts;
 use statement::Sql;
 
 /// What a session prepares: the statements of each file.
-const ALL: [&[&Sql]; 10] = [
+const ALL: [&[&Sql]; 11] = [
     arm::ALL,
     cancel::ALL,
     commit::ALL,
@@ -43,6 +44,7 @@ const ALL: [&[&Sql]; 10] = [
     load::ALL,
     locked::ALL,
     reschedule::ALL,
+    rules::ALL,
     settle::ALL,
 ];
 

@@ -13,6 +13,8 @@ use std::sync::Arc;
 pub(super) enum Token {
     Row(DurableId),
     Key(Arc<str>),
+    /// All rules.
+    Rules,
 }
 
 /// What a change depends on, but for one of a whole kind, which depends on all.
@@ -21,7 +23,8 @@ pub(super) fn tokens_of(write: &Write) -> impl Iterator<Item = Token> {
     let key = write.names_key().cloned();
     let rows = named.into_iter().chain(write.puts());
     let keys = key.map(Token::Key);
-    rows.map(Token::Row).chain(keys)
+    let rules = matches!(write, Write::Rule(..)).then_some(Token::Rules);
+    rows.map(Token::Row).chain(keys).chain(rules)
 }
 
 /// Puts changes into phases.

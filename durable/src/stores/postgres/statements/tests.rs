@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use tokio_postgres::types::Type;
 
 /// The files that have statements.
-const SOURCES: [&str; 10] = [
+const SOURCES: [&str; 11] = [
     include_str!("arm.rs"),
     include_str!("cancel.rs"),
     include_str!("commit.rs"),
@@ -19,13 +19,16 @@ const SOURCES: [&str; 10] = [
     include_str!("load.rs"),
     include_str!("locked.rs"),
     include_str!("reschedule.rs"),
+    include_str!("rules.rs"),
     include_str!("settle.rs"),
 ];
 
 /// The types of parameters without a cast: those of the columns that they are compared with.
-static TYPES: [(&str, Type); 21] = [
+static TYPES: [(&str, Type); 26] = [
     ("after", Type::UUID),
+    ("burst", Type::INT8),
     ("bytes", Type::INT8),
+    ("calls", Type::INT8),
     ("due", Type::INT8),
     ("epoch", Type::INT8),
     ("from", Type::INT8),
@@ -39,8 +42,11 @@ static TYPES: [(&str, Type); 21] = [
     ("node", Type::UUID),
     ("number", Type::INT8),
     ("part", Type::INT2),
+    ("paused", Type::BOOL),
+    ("per_second", Type::FLOAT8),
     ("program", Type::TEXT),
     ("seq", Type::INT8),
+    ("since", Type::INT8),
     ("slow", Type::BOOL),
     ("until", Type::INT8),
     ("upto", Type::INT8),
