@@ -66,6 +66,7 @@ pub use api::keyed::Keyed;
 pub use api::list::{ListPage, ListQuery};
 #[cfg(feature = "metrics")]
 pub use api::reporter::DurableReporter;
+pub use api::rules::Ruled;
 pub use api::timer_builder::TimerBuilder;
 pub use api::window_limits::WindowLimits;
 pub use handler::answer::{GiveUp, Later};

@@ -12,6 +12,7 @@
 //! - After an end of a node another one takes over.
 //! - A process whose store fails goes on when the store is back, and so does a node of a fleet.
 //!   What its handlers say meanwhile counts if its leases have not run out.
+//! - What is paused is not handed out, and is handed out when the pause is over.
 //! - A timer whose kind has no handler waits for one, and becomes a dead letter only after a week.
 //!
 //! `WHEELWORK_SEEDS` seeds are tried, from `WHEELWORK_SEED` on. A seed that fails prints its story.
@@ -130,6 +131,17 @@ fn each_broken_step_of_a_hold_breaks_a_promise() {
     ] {
         seeds::demand_noticed(&format!("{fault:?}"), 0..2_000, Some(fault), alone);
     }
+}
+
+#[cfg(feature = "__faults")]
+#[test]
+fn each_broken_step_of_a_pause_breaks_a_promise() {
+    use wheelwork_durable::DurableFault;
+    for fault in [DurableFault::PauseIgnored, DurableFault::ResumeForgotten] {
+        seeds::demand_noticed(&format!("{fault:?}"), 0..BROKEN_SEEDS, Some(fault), alone);
+    }
+    let ignored = DurableFault::PauseIgnored;
+    seeds::demand_noticed("PauseIgnored", 0..BROKEN_SEEDS, Some(ignored), fleet(None));
 }
 
 #[cfg(feature = "__faults")]

@@ -28,7 +28,7 @@ struct Waiting {
 
 /// All of them, but for the room `sync`, which has what the others use. ARCHITECTURE.md has the
 /// same files.
-const WAITING: [Waiting; 41] = [
+const WAITING: [Waiting; 43] = [
     Waiting {
         file: "counters.rs",
         functions: &["new", "with"],
@@ -148,6 +148,16 @@ const WAITING: [Waiting; 41] = [
         file: "durable/queue/outage.rs",
         functions: &[],
         why: "callers that are to wait for a store that is away, and any thread for what it is told",
+    },
+    Waiting {
+        file: "durable/api/pausing.rs",
+        functions: &["pause"],
+        why: "nobody: it pauses timers, and no thread",
+    },
+    Waiting {
+        file: "durable/queue/pauses.rs",
+        functions: &[],
+        why: "threads that hand something out, for the writer while it sets what is paused",
     },
     Waiting {
         file: "durable/queue/ticket.rs",

@@ -11,10 +11,12 @@ pub(crate) mod health;
 pub(crate) mod in_transaction;
 pub(crate) mod keyed;
 pub(crate) mod list;
+pub(crate) mod pausing;
 #[cfg(feature = "calendar")]
 pub(crate) mod recurring;
 #[cfg(feature = "metrics")]
 pub(crate) mod reporter;
+pub(crate) mod rules;
 pub(crate) mod timer_builder;
 pub(crate) mod trace;
 #[cfg(feature = "serde")]

@@ -110,7 +110,7 @@ const COUNTERS: [Figure; 15] = [
     ),
 ];
 
-const GAUGES: [Figure; 7] = [
+const GAUGES: [Figure; 8] = [
     figure(
         "wheelwork_durable_down",
         "1 while the store does not work, else 0.",
@@ -130,6 +130,11 @@ const GAUGES: [Figure; 7] = [
         "wheelwork_durable_unhandled",
         "Timers that wait, as no handler has their kind.",
         |stats| stats.unhandled,
+    ),
+    figure(
+        "wheelwork_durable_paused",
+        "Timers that are due, or are about to be, and are paused.",
+        |stats| stats.paused,
     ),
     figure(
         "wheelwork_durable_disk_bytes",

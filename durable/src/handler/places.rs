@@ -13,7 +13,7 @@
 use super::delivery::Delivery;
 use crate::store::fault::{DurableFault, is_broken};
 use crate::store::id_map::IdMap;
-use crate::store::row::DurableId;
+use crate::store::row::{DurableId, StoreTime};
 use crate::sync::{AtomicUsize, Ordering};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -36,9 +36,10 @@ struct TakenPlaces {
     count: usize,
     /// Whether the place of threads that relieve the pool is taken.
     by_relief: bool,
-    /// The timers that wait, in the order in which they came.
-    waiting: BTreeMap<u64, Delivery>,
-    numbers: IdMap<DurableId, u64>,
+    /// The timers that wait, in the order of their deadlines; those of one deadline in the order in
+    /// which they came.
+    waiting: BTreeMap<(StoreTime, u64), Delivery>,
+    numbers: IdMap<DurableId, (StoreTime, u64)>,
     next: u64,
 }
 
@@ -100,7 +101,7 @@ impl Places {
         let mut taken = self.lock();
         if self.is_full(&taken) || relieves && taken.by_relief {
             for delivery in timers {
-                let number = taken.next;
+                let number = (delivery.row.due, taken.next);
                 taken.next += 1;
                 taken.numbers.insert(delivery.row.id, number);
                 taken.waiting.insert(number, delivery);

@@ -5,6 +5,7 @@ use super::fired::Fired;
 use super::futures::RunningFutures;
 use super::lanes::QueueSenders;
 use super::outage::{Health, StoreStanding};
+use super::pauses::Pauses;
 use super::request::{Request, Told};
 use super::rights::LeaseRights;
 use super::stats::WriterCounts;
@@ -131,6 +132,8 @@ pub(crate) struct DurableShared {
     pub(crate) kinds: Kinds,
     pub(crate) hooks: DurableHooks,
     pub(crate) counts: WriterCounts,
+    /// Which timers are paused.
+    pub(crate) pauses: Pauses,
     pub(super) payload_max: usize,
     clock: Option<ManualClock>,
     /// The clock of a store that has one.
@@ -169,6 +172,7 @@ impl DurableShared {
             kinds,
             hooks,
             counts: WriterCounts::default(),
+            pauses: Pauses::default(),
             payload_max,
             clock,
             store_clock,

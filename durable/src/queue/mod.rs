@@ -11,6 +11,7 @@ pub(crate) mod lanes;
 pub(crate) mod link;
 pub(crate) mod outage;
 pub(crate) mod paging;
+pub(crate) mod pauses;
 pub(crate) mod request;
 pub(crate) mod rights;
 pub(crate) mod stats;

@@ -13,6 +13,7 @@ use crate::handler::error::DurableError;
 use crate::store::contract::Snapshot;
 use crate::store::fleet::Fleet;
 use crate::store::row::{DeadLetter, DurableId, Position, Row, RowMore, StoreTime};
+use crate::store::rule::Rule;
 use crate::store::unhandled::UnhandledKind;
 use crate::store::write::{Settled, Target, TrialBegun, Write};
 use std::collections::BTreeMap;
@@ -108,6 +109,7 @@ pub(crate) enum Look {
     Dead(Option<DurableId>, Listing<DeadLetter>),
     /// Which kinds wait for a handler.
     Unhandled(CountingHeld),
+    Rules(Teller<Vec<Rule>>),
 }
 
 /// What a call has counted so far of the rows that are held, slice by slice.
@@ -199,6 +201,10 @@ impl Request {
             kinds: BTreeMap::new(),
             teller,
         }))
+    }
+
+    pub(crate) fn rules(teller: Teller<Vec<Rule>>) -> Self {
+        Self::Look(Look::Rules(teller))
     }
 
     pub(crate) fn empty(teller: Teller<()>) -> Self {
@@ -308,6 +314,7 @@ impl Look {
             Self::Page(paging) => paging.teller.tell(Err(error)),
             Self::Dead(_, listing) => listing.teller.tell(Err(error)),
             Self::Unhandled(counting) => counting.teller.tell(Err(error)),
+            Self::Rules(teller) => teller.tell(Err(error)),
         }
     }
 }

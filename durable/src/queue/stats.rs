@@ -41,6 +41,7 @@ pub(crate) struct WriterCounts {
     pub(crate) rows: Counter,
     pub(crate) dead: Counter,
     pub(crate) unhandled: Counter,
+    pub(crate) paused: Counter,
     pub(crate) disk_bytes: Counter,
     pub(crate) outages: Counter,
     /// 1 while the store does not work.
@@ -108,6 +109,11 @@ pub struct DurableStats {
     /// Timers that wait for a handler of their kind, as of the last minute or so; in a fleet those
     /// of this node's partitions.
     pub unhandled: u64,
+    /// Timers that are due, or are about to be, and are paused ([`Ruled::pause`]), as of the last
+    /// minute or so; in a fleet those of this node's partitions.
+    ///
+    /// [`Ruled::pause`]: crate::Ruled::pause
+    pub paused: u64,
     /// Size of the store on disk, in bytes, as of the last second or so. `None`: it is not known.
     pub disk_bytes: Option<u64>,
     /// Timers in the window, those that are being handled included.
@@ -187,6 +193,7 @@ impl WriterCounts {
             rows: self.rows.get(),
             dead: self.dead.get(),
             unhandled: self.unhandled.get(),
+            paused: self.paused.get(),
             disk_bytes: (disk_bytes > 0).then_some(disk_bytes),
             window_rows: self.window_rows.get(),
             window_bytes: self.window_bytes.get(),

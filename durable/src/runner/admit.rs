@@ -23,9 +23,14 @@ fn may_begin(shared: &DurableShared, delivery: &Delivery) -> bool {
     let due = delivery.row.due;
     let is_due = due.system_time() <= shared.now() || is_broken(DurableFault::ClockIgnored);
     let is_claimed = shared.is_claimed(due) || is_broken(DurableFault::WatermarkIgnored);
-    // (While the service stops nothing is handed out. It stays stored. The order is that of
+    // (While the service stops nothing is handed out. It stays stored. What is paused goes back to
+    // the writer, which holds it. The order is that of
     // `queue/claims.rs`: the claim first, then the epoch.)
-    is_due && is_claimed && has_right(shared, delivery) && shared.delivers()
+    is_due
+        && is_claimed
+        && has_right(shared, delivery)
+        && shared.delivers()
+        && !shared.pauses.has(&delivery.row)
 }
 
 /// RunAdmit, once more: whether a timer may still be handed out that has waited for a place, or for

@@ -105,6 +105,12 @@ pub enum DurableFault {
     HoldForgotten,
     /// HeldRelease: a row that was held is due now, and not when it wanted to be.
     HeldReleasedNow,
+    /// RulesRead: what the rules say is not heard.
+    PauseIgnored,
+    /// RulesFollow: what is paused no more is not released.
+    ResumeForgotten,
+    /// What is paused is buried, if it has waited for as long as a row without a handler may.
+    PausedBuried,
     /// A row that waits for a handler is buried, however short it has waited.
     BuriedEarly,
     /// GiveAway: a partition stays with a node that lacks the kind of rows that wait there.

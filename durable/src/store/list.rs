@@ -119,7 +119,8 @@ pub enum TimerState {
     Handled,
     /// A process may have ended while it was handled. It runs after the others, on trial.
     Suspect,
-    /// It waits for a handler of its kind, whatever its deadline is.
+    /// It waits for a handler of its kind, or is paused, whatever its deadline is.
+    /// [`Row::held`](crate::Row::held) says which.
     Held,
 }
 

@@ -313,7 +313,8 @@ pub struct Held {
 pub enum HeldWhy {
     /// No node that could hand it out has a handler of its kind.
     Unhandled,
-    /// Its kind was paused. So far no call pauses a kind, so no timer is held for this reason.
+    /// Its kind is paused, or all timers are whose key begins as its own
+    /// ([`Ruled::pause`](crate::Ruled::pause)).
     Paused,
 }
 

@@ -289,6 +289,7 @@ impl Writer {
                 let fleet = self.ownership.fleet(&mut self.core);
                 self.answer(teller, fleet)
             }
+            Look::Rules(teller) => self.look_at_rules(teller),
             Look::Snapshot(teller) => {
                 let snapshot = self.core.store.snapshot();
                 self.answer(teller, snapshot)

@@ -28,10 +28,15 @@ const BLOCKED_MAX: Duration = Duration::from_secs(300);
 enum Held {
     Row(DurableId),
     Key(Arc<str>),
+    /// All rules.
+    Rules,
 }
 
 /// What a change has in common with others that must not overtake it.
 fn token_of(write: &Write) -> Option<Held> {
+    if let Write::Rule(..) = write {
+        return Some(Held::Rules);
+    }
     let key = write.names_key().cloned().map(Held::Key);
     key.or_else(|| write.names_row().or(write.names_dead()).map(Held::Row))
 }

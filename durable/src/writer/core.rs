@@ -196,8 +196,8 @@ impl Core {
         }
     }
 
-    /// HoldPlan: if this process does not hand out the row's kind, the row is to be held, and does
-    /// not come into the window. Returns it otherwise.
+    /// HoldPlan: if this process does not hand out the row, the row is to be held, and does not
+    /// come into the window. Returns it otherwise.
     fn hold_back(&mut self, delivery: Box<Delivery>) -> Option<Box<Delivery>> {
         let row = &delivery.row;
         let Some(why) = self.held_for(row) else {
@@ -212,10 +212,17 @@ impl Core {
         None
     }
 
-    /// Why this process does not hand out a row, if it does not.
-    fn held_for(&self, row: &Row) -> Option<HeldWhy> {
-        let why = self.shared.kinds.held_for(&row.kind)?;
-        (!is_broken(DurableFault::LooksBuries)).then_some(why)
+    /// Why this process does not hand out a row, if it does not: it has no handler, or a rule
+    /// pauses the row.
+    pub(super) fn held_for(&self, row: &Row) -> Option<HeldWhy> {
+        let unhandled = self.shared.kinds.held_for(&row.kind);
+        let unhandled = unhandled.filter(|_| !is_broken(DurableFault::LooksBuries));
+        unhandled.or_else(|| self.is_paused(row).then_some(HeldWhy::Paused))
+    }
+
+    /// Whether a rule pauses a row.
+    pub(super) fn is_paused(&self, row: &Row) -> bool {
+        self.shared.pauses.has(row)
     }
 
     /// A run of a row has been made, and this many in a row were made up for.
@@ -279,6 +286,15 @@ impl Core {
         }
         self.window.forget();
         self.held.forget();
+    }
+
+    /// RulesFollow: rows that were not handed out leave the window, and are read again.
+    pub(super) fn load_anew(&mut self) {
+        for owned in &mut self.owned {
+            owned.loaded = Position::MIN;
+        }
+        self.window.empty();
+        self.held.forget_to_hold();
     }
 
     /// TurnBack: what was said in a commit whose outcome is not known is refused, if the lease is

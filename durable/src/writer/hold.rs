@@ -1,8 +1,9 @@
-//! Hold: rows that this process does not hand out, because it has no handler of their kind. They
-//! leave the order of deadlines, and come back when there is a handler.
+//! Hold: rows that this process does not hand out, because it has no handler of their kind, or
+//! because a rule pauses them. They leave the order of deadlines, and come back when there is a
+//! handler, and no such rule.
 //!
 //! This file has what the writer knows of them; `release.rs` has what it does. A row that comes
-//! where the window begins, and is of such a kind, does not enter (HoldPlan). The next commit holds
+//! where the window begins, and is not handed out, does not enter (HoldPlan). The next commit holds
 //! it (HoldCommit). A scan reads the rows that are held: it counts them, releases those that can be
 //! handed out (HeldRelease), and buries those that have waited for too long.
 //!
@@ -12,7 +13,7 @@
 //!  - What is counted is a hint. The store alone knows which rows are held.
 
 use crate::store::fault::{DurableFault, is_broken};
-use crate::store::row::{HeldWhy, Partition, Position, StoreTime};
+use crate::store::row::{Held, HeldWhy, Partition, Position, Row, StoreTime};
 use crate::store::write::{Settled, Write};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -92,6 +93,8 @@ impl WaitingKinds {
 pub(super) struct HeldScan {
     pub(super) after: Position,
     pub(super) found: WaitingKinds,
+    /// How many rows are paused.
+    pub(super) paused: u64,
     /// Since when the row has waited that has waited the longest.
     pub(super) oldest: Option<StoreTime>,
     /// A change of a row was held up.
@@ -102,6 +105,19 @@ pub(super) struct HeldScan {
     pub(super) took: Duration,
 }
 
+impl HeldScan {
+    /// A row is held, and stays so.
+    pub(super) fn note(&mut self, row: &Row, held: Held) {
+        if held.why == HeldWhy::Paused {
+            self.paused += 1;
+            return;
+        }
+        note_kind(&mut self.of, row.id.partition(), &row.kind);
+        self.found.add(&row.kind, held.since);
+        self.oldest = self.oldest.into_iter().chain([held.since]).min();
+    }
+}
+
 /// Kinds that wait for a handler, by partition.
 pub(super) type KindsOf = BTreeMap<Partition, BTreeSet<Arc<str>>>;
 
@@ -109,7 +125,7 @@ pub(super) type KindsOf = BTreeMap<Partition, BTreeSet<Arc<str>>>;
 const KINDS_OF_MAX: usize = 64;
 
 /// Notes that rows of a kind wait in a partition. Returns whether that is new.
-pub(super) fn note_kind(of: &mut KindsOf, partition: Partition, kind: &Arc<str>) -> bool {
+fn note_kind(of: &mut KindsOf, partition: Partition, kind: &Arc<str>) -> bool {
     let kinds = of.entry(partition).or_default();
     kinds.len() < KINDS_OF_MAX && kinds.insert(kind.clone())
 }
@@ -122,6 +138,8 @@ pub(super) struct HeldRows {
     again_at: Duration,
     /// Those that wait for a handler.
     waiting: WaitingKinds,
+    /// How many are paused.
+    paused: u64,
     /// When the hook was told of a kind.
     told: BTreeMap<Arc<str>, Duration>,
     /// Which kinds wait in which partition.
@@ -148,6 +166,7 @@ impl HeldRows {
                 kinds: BTreeMap::new(),
                 rows: 0,
             },
+            paused: 0,
             told: BTreeMap::new(),
             of: KindsOf::new(),
             has_news: false,
@@ -216,8 +235,24 @@ impl HeldRows {
 
     /// Forgets those that are to be held: they are loaded anew.
     pub(super) fn forget(&mut self) {
-        self.to_hold.clear();
+        self.forget_to_hold();
         self.scan_soon();
+    }
+
+    /// The same, while those that are held stay as they are.
+    pub(super) fn forget_to_hold(&mut self) {
+        self.to_hold.clear();
+    }
+
+    /// Whether some are to be held.
+    pub(super) fn is_holding(&self) -> bool {
+        !self.to_hold.is_empty()
+    }
+
+    /// The store has held a row that a rule pauses.
+    pub(super) fn held_paused(&mut self, now: Duration) {
+        self.paused += 1;
+        self.scan_later(now);
     }
 
     /// The store has held a row. Returns whether the hook is to be told, and of how many.
@@ -263,6 +298,7 @@ impl HeldRows {
             self.scan = Some(HeldScan {
                 after: Position::BEFORE_HELD,
                 found: WaitingKinds::default(),
+                paused: 0,
                 oldest: None,
                 of: KindsOf::new(),
                 is_held_up: false,
@@ -285,6 +321,7 @@ impl HeldRows {
         time: StoreTime,
     ) -> Vec<(Arc<str>, u64)> {
         self.waiting = scan.found;
+        self.paused = scan.paused;
         self.has_news |= scan.of.keys().any(|part| !self.of.contains_key(part));
         self.of = scan.of;
         let oldest = self.oldest.into_iter().chain(scan.oldest).min();
@@ -295,7 +332,7 @@ impl HeldRows {
         let every = COUNT_EVERY.max(scan.took * COUNT_SHARE);
         self.scan_at = match scan.is_held_up {
             true => Some(now + AGAIN.max(scan.took * AGAIN_SHARE)),
-            false => oldest.map(|_| now + every),
+            false => (oldest.is_some() || self.paused > 0).then(|| now + every),
         };
         let kinds: Vec<_> = self.waiting.kinds.keys().cloned().collect();
         let told = kinds.into_iter().filter_map(|kind| {
@@ -308,6 +345,11 @@ impl HeldRows {
     /// How many rows wait for a handler.
     pub(super) const fn waiting(&self) -> u64 {
         self.waiting.rows
+    }
+
+    /// How many rows are paused.
+    pub(super) const fn paused(&self) -> u64 {
+        self.paused
     }
 
     /// How long the writer may wait before it holds, releases or buries rows. (It counts them when

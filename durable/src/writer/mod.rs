@@ -19,6 +19,7 @@ pub(crate) mod pace;
 pub(crate) mod pages;
 pub(crate) mod plan;
 pub(crate) mod release;
+pub(crate) mod rules;
 pub(crate) mod serve;
 pub(crate) mod settle;
 pub(crate) mod slices;

@@ -1,7 +1,7 @@
 //! Release: what the writer does with rows that are held, or are to be. `hold.rs` has what it knows
 //! of them. The README has the steps: HoldCommit and HeldRelease.
 
-use super::hold::{HeldScan, ToHold, note_kind};
+use super::hold::{HeldScan, ToHold};
 use super::plan::{Changes, Plan};
 use super::turn::Writer;
 use super::window::ClockReading;
@@ -24,7 +24,7 @@ enum Becomes {
     /// It has waited for too long.
     Dead(Box<DeadLetter>),
     /// It waits, for another reason than before.
-    HeldAgain,
+    HeldAgain(HeldWhy),
 }
 
 impl Writer {
@@ -43,18 +43,21 @@ impl Writer {
             // (As long as it stands before `loaded` it is known here alone.)
             Some(Outcome::Blocked(_)) => self.core.held.push_again(row, now),
             Some(Outcome::Settled(true, Some(stored))) => {
-                if let Some(Held { why, since }) = stored.held()
-                    && why == HeldWhy::Unhandled
-                {
-                    let bury_after = self.core.shared.hooks.unhandled.bury_after;
-                    let place = (row.of.id.partition(), &row.kind);
-                    let told = self.core.held.held(place, since, bury_after, now);
-                    if let Some(rows) = told {
-                        self.tell_of_unhandled(row.kind, rows);
+                match stored.held() {
+                    Some(Held {
+                        why: HeldWhy::Unhandled,
+                        since,
+                    }) => {
+                        let bury_after = self.core.shared.hooks.unhandled.bury_after;
+                        let place = (row.of.id.partition(), &row.kind);
+                        let told = self.core.held.held(place, since, bury_after, now);
+                        if let Some(rows) = told {
+                            self.tell_of_unhandled(row.kind, rows);
+                        }
                     }
+                    _ => self.core.held.held_paused(now),
                 }
-                let counts = &self.core.shared.counts;
-                counts.unhandled.set(self.core.held.waiting());
+                self.count_held();
             }
             // (It is gone, or it was held by a commit whose answer was lost: the scan knows.)
             _ => self.core.held.scan_later(now),
@@ -97,13 +100,18 @@ impl Writer {
         for (kind, rows) in told {
             self.tell_of_unhandled(kind, rows);
         }
-        let counts = &self.core.shared.counts;
-        counts.unhandled.set(self.core.held.waiting());
+        self.count_held();
         Ok(true)
     }
 
-    /// HeldRelease: rows of kinds that are handed out get their deadlines again. Rows that have
-    /// waited for too long become dead letters, and others are counted.
+    fn count_held(&self) {
+        let counts = &self.core.shared.counts;
+        counts.unhandled.set(self.core.held.waiting());
+        counts.paused.set(self.core.held.paused());
+    }
+
+    /// HeldRelease: rows that are handed out again get their deadlines again. Rows that have waited
+    /// for their handler for too long become dead letters, and others are counted.
     fn follow_scan(
         &mut self,
         rows: Vec<Row>,
@@ -116,11 +124,7 @@ impl Writer {
             // (Others are due after the year 6429.)
             let Some(held) = row.held() else { continue };
             let Some((write, plan)) = self.plan_held(&row, held, now)? else {
-                if held.why == HeldWhy::Unhandled {
-                    note_kind(&mut scan.of, row.id.partition(), &row.kind);
-                    scan.found.add(&row.kind, held.since);
-                    scan.oldest = scan.oldest.into_iter().chain([held.since]).min();
-                }
+                scan.note(&row, held);
                 continue;
             };
             writes.push(write);
@@ -131,10 +135,14 @@ impl Writer {
         for ((row, held, plan), outcome) in plans.into_iter().zip(outcomes) {
             match (outcome, plan) {
                 (Outcome::Blocked(_), _) => {
-                    if self.core.shared.kinds.held_for(&row.kind).is_some() {
-                        scan.found.add(&row.kind, held.since);
+                    if self.core.held_for(&row).is_some() {
+                        scan.note(&row, held);
                     }
                     scan.is_held_up = true;
+                }
+                (Outcome::Settled(true, Some(stored)), Becomes::HeldAgain(why)) => {
+                    let since = stored.held().map_or(now, |held| held.since);
+                    scan.note(&row, Held { why, since });
                 }
                 (Outcome::Settled(true, stored), Becomes::Dead(letter)) => {
                     self.tell_of_death(*letter);
@@ -168,7 +176,7 @@ impl Writer {
             due: row.due,
             epoch: self.core.epoch(row.id.partition()),
         };
-        let Some(why) = self.core.shared.kinds.held_for(&row.kind) else {
+        let Some(why) = self.core.held_for(row) else {
             let at = match is_broken(DurableFault::HeldReleasedNow) {
                 true => now,
                 false => row.wanted(),
@@ -183,13 +191,17 @@ impl Writer {
         };
         if why != held.why {
             let since = now;
-            return Ok(Some((Write::Hold { of, why, since }, Becomes::HeldAgain)));
+            let hold = Write::Hold { of, why, since };
+            return Ok(Some((hold, Becomes::HeldAgain(why))));
         }
         let bury_after = self.core.shared.hooks.unhandled.bury_after;
         let is_over = held.since.after(bury_after) <= now || is_broken(DurableFault::BuriedEarly);
+        let is_paused = self.core.is_paused(row) && !is_broken(DurableFault::PausedBuried);
+        let is_unhandled = why == HeldWhy::Unhandled || is_broken(DurableFault::PausedBuried);
         // (Its partition is about to go to a node that has the kind.)
-        let is_buried = why == HeldWhy::Unhandled
+        let is_buried = is_unhandled
             && is_over
+            && !is_paused
             && !self.ownership.may_have(&mut self.core, &row.kind)?;
         Ok(is_buried.then(|| self.plan_held_burial(row, of, now)))
     }

@@ -55,7 +55,10 @@ impl Writer {
             elapsed,
         } = changes;
         let kept = self.kept_writes(&plans, &writes);
-        let outcomes = match planned.and_then(|()| self.commit_in_pace(writes)) {
+        let committed = planned.and_then(|()| self.commit_in_pace(writes));
+        // (So a caller that is told of a pause finds that this process obeys it.)
+        let committed = committed.and_then(|outcomes| self.read_rules().map(|()| outcomes));
+        let outcomes = match committed {
             Ok(outcomes) => outcomes,
             Err(error) => {
                 self.note_failure(&error);

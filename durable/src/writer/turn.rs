@@ -20,6 +20,7 @@ use crate::handler::error::DurableError;
 use crate::queue::fired::Fired;
 use crate::queue::lanes::RequestQueue;
 use crate::queue::link::DurableShared;
+use crate::queue::pauses::PauseNews;
 use crate::queue::ticket::Teller;
 use crate::store::contract::{Store, StoreError};
 use crate::store::fault::{DurableFault, is_broken};
@@ -79,6 +80,8 @@ pub(crate) struct Writer {
     /// On a manual clock: the timer of the next turn.
     pub(super) next_turn: Option<TimerId>,
     pub(super) stop: Option<Teller<()>>,
+    /// What the rules that were read last have changed, until it is followed.
+    pub(super) pauses: PauseNews,
     /// The store is away, or was.
     pub(super) down: Down,
     /// At this time a stop ends the writer, even if changes still wait.
@@ -148,6 +151,7 @@ impl Writer {
             has_upkeep: true,
             next_turn: None,
             stop: None,
+            pauses: PauseNews::default(),
             down: Down::default(),
             stop_until: None,
             watch,
@@ -202,6 +206,9 @@ impl Writer {
         // This comes before the commit, which may take long: what falls due meanwhile must not wait
         // for it.
         self.ownership.claim(&mut self.core, now)?;
+        // (What is loaded now is handed out by these rules.)
+        self.read_rules()?;
+        self.follow_rules();
         let mut is_loaded = self.ownership.load_claimed(&mut self.core, clocks)?;
         // TurnTake. (If a step before this one fails, the requests are still in the queue, and
         // `fail` answers them.)
@@ -214,6 +221,7 @@ impl Writer {
         }
         let is_full = room.is_reached(0, 0);
         self.serve(taken, room, clocks, now)?;
+        self.follow_rules();
         self.ownership.give_back_idle(&mut self.core)?;
         let has_shrunk = self.core.window.is_too_full();
         if has_shrunk {

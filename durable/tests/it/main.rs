@@ -30,6 +30,7 @@ mod manual_clock;
 mod metrics;
 #[path = "../common/over_memory.rs"]
 mod over_memory;
+mod pauses;
 mod policies;
 mod redb_faults;
 mod salvage;

@@ -52,6 +52,7 @@ fn expected(stats: &DurableStats) -> BTreeMap<String, f64> {
         ("rows", stats.rows),
         ("dead", stats.dead),
         ("unhandled", stats.unhandled),
+        ("paused", stats.paused),
         ("disk_bytes", stats.disk_bytes.unwrap_or(0)),
         ("window_rows", stats.window_rows),
         ("window_bytes", stats.window_bytes),

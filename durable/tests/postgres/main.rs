@@ -17,6 +17,7 @@ mod outbox_with;
 #[path = "../common/own_schema.rs"]
 mod own_schema;
 mod partitions;
+mod pauses;
 mod poolers;
 mod program;
 #[path = "../common/proxy.rs"]

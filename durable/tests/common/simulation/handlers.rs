@@ -132,6 +132,7 @@ impl Shared {
                 world.ledger.wrong(what);
             }
             world.ledger.began(node, delivery, now);
+            world.check_not_paused(delivery);
         }
     }
 

@@ -22,6 +22,7 @@ mod ledger;
 mod nodes;
 mod passing;
 mod process;
+mod rules;
 mod scene;
 pub mod seeds;
 mod store;
@@ -247,6 +248,9 @@ impl Simulation {
             node.calls = 0;
         }
         let (step, node) = self.next_step();
+        if let Some(node) = node {
+            self.shared.change_some_rule(node);
+        }
         let node = node.unwrap_or_default();
         match step {
             Step::Act => self.shared.act(node, Place::Outside),
@@ -434,6 +438,7 @@ impl Simulation {
             }
             // (After a look: a timer that ends each process would never be cancelled before.)
             self.end_recurring();
+            self.end_rules();
             let last = {
                 let world = self.shared.lock();
                 let mut stored: Vec<_> = world.ledger.stored().collect();

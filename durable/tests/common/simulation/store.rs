@@ -318,6 +318,10 @@ impl Store for FaultyStore {
     }
 
     fn rules(&mut self) -> Result<Vec<Rule>, StoreError> {
+        // (Where there are none, chances are as they would be without them.)
+        if !self.world.lock().has_rules {
+            return self.inner.rules();
+        }
         self.call(Call::Look, |store| store.inner.rules())
     }
 

@@ -111,6 +111,9 @@ pub struct World {
     pub has_rare: bool,
     /// The chances of outages that do not end a process: with them the others stay as they are.
     pub heal: Rng,
+    /// The chances of pauses, in the same way.
+    pub rules: Rng,
+    pub has_rules: bool,
     /// How much faster a process's system clock is than time passes, in millionths.
     pub slew_ppm: i32,
     /// The executor of futures is busy: what it gets waits.
@@ -124,6 +127,7 @@ pub struct World {
 impl World {
     pub fn new(scene: Scene, seed: u64) -> Self {
         let (mut rng, mut rare) = (Rng::with_seed(seed), Rng::with_seed(!seed));
+        let mut rules = Rng::with_seed(seed.rotate_left(16) ^ 0x9a05e);
         let is_fleet = scene.is_fleet();
         let lease = MS * if is_fleet { rng.u32(1_000..10_000) } else { 0 };
         // (A lease has a margin of a tenth.)
@@ -143,6 +147,8 @@ impl World {
             has_rare: !is_fleet && rare.u8(..4) == 0,
             rare,
             heal: Rng::with_seed(seed.rotate_left(32) ^ 0x4ea1),
+            has_rules: rules.bool(),
+            rules,
             slew_ppm: 0,
             is_executor_busy: false,
             nested: 0,
@@ -247,6 +253,15 @@ impl World {
         self.nodes[node].is_down = false;
         self.trouble(Duration::ZERO);
         self.note(format_args!("node {node} has its store again"));
+    }
+
+    /// A handler begins: what it gets is not paused.
+    pub fn check_not_paused(&mut self, delivery: &Delivery) {
+        let now = self.now();
+        let timer = self.ledger.timers.get(&delivery.id());
+        if let Some(row) = timer.map(|timer| timer.row.clone()) {
+            self.ledger.demand_not_paused(&row, now, self.trouble_at);
+        }
     }
 
     /// A node dies of a handler.

@@ -54,6 +54,12 @@ impl Leases {
         self.records.get(&partition).and_then(|of| of.claimed)
     }
 
+    /// The highest watermark of all.
+    pub fn claimed_max(&self) -> Option<StoreTime> {
+        let records = self.records.values().filter_map(|of| of.claimed);
+        records.chain(self.uptos.values().copied()).max()
+    }
+
     fn entry(&mut self, partition: Partition) -> &mut LeaseRecord {
         self.records.entry(partition).or_default()
     }

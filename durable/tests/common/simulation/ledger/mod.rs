@@ -5,6 +5,7 @@
 //! out what.
 
 mod leases;
+mod rules;
 mod runs;
 mod writes;
 
@@ -14,6 +15,7 @@ pub use writes::Made;
 use super::scene::Scene;
 use fastrand::Rng;
 use leases::Leases;
+use rules::KnownRules;
 use runs::Start;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Display, Write as _};
@@ -121,6 +123,9 @@ pub struct Ledger {
     /// Timers that were held for want of a handler, and those that were released.
     waited: u64,
     released: u64,
+    /// Pauses.
+    paused: u64,
+    rules: KnownRules,
     /// Settlements that the store has refused.
     stale: u64,
     /// Changes that users' transactions have held up.
@@ -175,6 +180,8 @@ impl Ledger {
             repeated: 0,
             waited: 0,
             released: 0,
+            paused: 0,
+            rules: KnownRules::default(),
             stale: 0,
             held_up: 0,
             lost: Tally::default(),
@@ -284,6 +291,7 @@ impl Ledger {
             ("dead", count(State::Dead)),
             ("waited", self.waited),
             ("released", self.released),
+            ("pauses", self.paused),
             ("stale", self.stale),
             ("leases", self.leases.taken),
             ("held up", self.held_up),

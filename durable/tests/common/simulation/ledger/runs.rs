@@ -214,6 +214,9 @@ impl Ledger {
             // (Its partition goes to another node when it can: in the end all are handled.)
             return false;
         }
+        if self.is_paused(row) {
+            return false;
+        }
         if self.is_handled(&row.kind) {
             return row.clone().shown().due <= time;
         }
@@ -226,6 +229,10 @@ impl Ledger {
     /// reads a whole partition only once in that time.
     pub fn punctual(&mut self, due: StoreTime, since: SystemTime, all: SystemTime) {
         let late = self.stored().find(|timer| {
+            // (It is loaded anew, or released.)
+            if self.was_paused(&timer.row) && self.has_new_rules(since) {
+                return false;
+            }
             if timer.row.held().is_some() {
                 return timer.placed <= since && self.is_held_for_long(&timer.row, due);
             }

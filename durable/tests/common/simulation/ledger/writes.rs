@@ -3,7 +3,7 @@
 use super::{Ledger, Said, State, Tally, Timer, token};
 use std::time::{Duration, SystemTime};
 use wheelwork_durable::contract::{Outcome, Settled, TrialBegun, Write};
-use wheelwork_durable::{Cause, DurableId, Held, Row, StoreTime};
+use wheelwork_durable::{Cause, DurableId, Held, HeldWhy, Row, StoreTime};
 
 /// A timer waits for less than this until its next attempt, or until it comes later.
 const WAIT_MAX: Duration = Duration::from_secs(20);
@@ -79,6 +79,9 @@ impl Ledger {
                 if let Some(timer) = self.timers.get_mut(id).filter(|_| *is_gone) {
                     timer.state = State::Discarded;
                 }
+            }
+            (Write::Rule(of, change), Outcome::Ruled(is_changed)) => {
+                self.ruled(of, *change, *is_changed, now);
             }
             (write, outcome) => self.wrong(format_args!("{outcome:?} of {write:?}")),
         }
@@ -332,7 +335,7 @@ impl Ledger {
         }
     }
 
-    /// A row is held, because its kind has no handler.
+    /// A row is held, because its kind has no handler, or is paused.
     fn held_back(&mut self, of: &Settled, is_done: bool, row: Option<&Row>, made: Made) {
         let Some(timer) = self.timers.get(&of.id).cloned() else {
             return self.wrong(format_args!("{} is held, and was never armed", of.id));
@@ -355,14 +358,19 @@ impl Ledger {
             return self.end(of.id, State::Replaced);
         };
         let is_handled = self.is_of(made.node, &row.kind);
-        self.demand(!is_handled, || {
-            format!("{row:?} is held, and has a handler")
+        let is_right = match row.held().map(|held| held.why) {
+            Some(HeldWhy::Paused) => is_handled && self.was_paused(row),
+            _ => !is_handled,
+        };
+        self.demand(is_right, || {
+            format!("{row:?} is held, and has a handler: {is_handled}")
         });
         let mut expected = stored.clone();
         (expected.due, expected.suspect) = (row.due, false);
         expected.set_held(row.held());
         let wanted = row.clone().shown().due;
-        let is_right = row.held().is_some() && *row == expected && wanted == stored.due;
+        let is_held = row.held().is_some() && *row == expected;
+        let is_right = is_held && wanted == stored.clone().shown().due;
         self.demand(is_right, || format!("{row:?} is held, and was {stored:?}"));
         self.waited += 1;
         self.place(row, made.now);
@@ -378,7 +386,9 @@ impl Ledger {
         expected.set_held(None);
         expected.due = stored.shown().due;
         let is_handled = self.is_of(made.node, &row.kind);
-        let is_right = *row == expected && *at == expected.due && is_handled;
+        // (In a fleet another node may have paused it just now.)
+        let is_free = self.scene.is_fleet() || !self.is_paused(row);
+        let is_right = *row == expected && *at == expected.due && is_handled && is_free;
         self.demand(is_right, || {
             format!("{row:?} is released, and wants {expected:?}")
         });
@@ -483,7 +493,8 @@ impl Ledger {
                 let own = self.kinds_of.get(&made.node);
                 let is_other =
                     own.is_some_and(|own| !own.is_empty() && !own.contains(&*stored.kind));
-                is_right && is_other
+                let is_free = self.scene.is_fleet() || !self.is_paused(stored);
+                is_right && is_other && is_free
             }
             _ => false,
         };
