@@ -11,8 +11,8 @@ use crate::golden::{image, names, sealed, text_of};
 use crate::redb_faults::{closed_file, damage, quiet};
 use redb::{Database, ReadableTable, ReadableTableMetadata, TableDefinition, WriteTransaction};
 use std::fs;
-use wheelwork_durable::contract::{Store, Write};
-use wheelwork_durable::{CheckReport, Redb, Row, StoreError, StoreTime};
+use wheelwork_durable::contract::{RuleChange, Store, Write};
+use wheelwork_durable::{CheckReport, Redb, Row, RuleFor, StoreError, StoreTime};
 
 /// Checks an image. It stays as it was, byte for byte.
 fn check(image: &[u8]) -> Result<CheckReport, StoreError> {
@@ -108,6 +108,7 @@ const BY_DUE: TableDefinition<'_, &[u8; 20], &[u8]> = TableDefinition::new("by_d
 const MOVED: TableDefinition<'_, u64, &[u8; 20]> = TableDefinition::new("moved");
 const KEYS: TableDefinition<'_, &[u8], u128> = TableDefinition::new("keys");
 const DEAD: TableDefinition<'_, u128, &[u8]> = TableDefinition::new("dead");
+const RULES_TABLE: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("rules");
 const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
 
 /// Breaks a rule.
@@ -219,6 +220,15 @@ const RULES: &[(&str, Break)] = &[
         value.extend(sum.finalize().to_le_bytes());
         dead.insert(id, &*value).unwrap();
     }),
+    ("rules, 0: it is another rule's", |transaction| {
+        let mut rules = transaction.open_table(RULES_TABLE).unwrap();
+        let value = rules.remove("=mail").unwrap().unwrap().value().to_vec();
+        rules.insert("=other", &*value).unwrap();
+    }),
+    ("rules, 0: its checksum is wrong", |transaction| {
+        let mut rules = transaction.open_table(RULES_TABLE).unwrap();
+        rules.insert("=other", &b"no rule"[..]).unwrap();
+    }),
 ];
 
 /// A file with rows in both tables, moved ones among them, with keys, parts of format 4 and dead
@@ -237,8 +247,10 @@ fn file_to_break() -> Vec<u8> {
         [7; 9][..].into(),
     );
     row.key = Some("\u{1}".into());
+    let mail = RuleFor::Kind("mail".into());
+    let pause = Write::Rule(mail, RuleChange::Pause(due));
     store
-        .commit(vec![Write::Arm(row)], &mut HandedOut::default())
+        .commit(vec![Write::Arm(row), pause], &mut HandedOut::default())
         .unwrap();
     drop(store);
     fs::read(folder.file()).unwrap()

@@ -22,9 +22,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use std::{env, fs};
 use wheelwork_durable::contract::{
-    HeldWhy, KindSlice, Outcome, Position, Settled, Store, Target, Write,
+    HeldWhy, KindSlice, Outcome, Position, RuleChange, Settled, Store, Target, Write,
 };
-use wheelwork_durable::{Cause, DeadLetter, Redb, Row, StoreError, StoreTime};
+use wheelwork_durable::{Cause, DeadLetter, Redb, Row, RuleFor, StoreError, StoreTime};
 
 /// Calls of the history that makes a file.
 const CALLS: usize = 220;
@@ -706,6 +706,18 @@ fn the_floor_rises_by_first_use() {
             .unwrap();
         let image = disk.lock().unwrap().live.clone();
         assert_eq!(floor(&image), expected);
+    }
+    let (disk, mut store, ..) = arm(|_| {});
+    let mail = RuleFor::Kind("mail".into());
+    for (expected, change) in [
+        (3, RuleChange::Resume),
+        (4, RuleChange::Pause(time(5))),
+        (4, RuleChange::Resume),
+    ] {
+        let write = vec![Write::Rule(mail.clone(), change)];
+        store.commit(write, &mut HandedOut::default()).unwrap();
+        let image = disk.lock().unwrap().live.clone();
+        assert_eq!(floor(&image), expected, "{change:?}");
     }
     let (disk, mut store, of, _) = arm(|_| {});
     let (why, since) = (HeldWhy::Paused, time(6));

@@ -5,7 +5,7 @@
 //! - Timers whose pages are whole are in the new file. What is lost is told.
 //! - The new file is sound, and goes on as a store. The old one stays as it was.
 
-use crate::durable_model::{Folder, HandedOut, contents, time};
+use crate::durable_model::{Folder, HandedOut, Rules, contents, rules, time};
 use crate::golden::{image, names, text, text_of};
 use crate::redb_faults::{closed_file, damage, quiet};
 use std::collections::BTreeMap;
@@ -20,6 +20,7 @@ struct Saved {
     rows: Vec<Row>,
     certain: Vec<DeadLetter>,
     doubtful: Vec<DeadLetter>,
+    rules: Rules,
 }
 
 fn is_doubtful(letter: &DeadLetter) -> bool {
@@ -75,6 +76,7 @@ fn salvage(image: &[u8]) -> Result<Saved, StoreError> {
         (certain.len() + doubtful.len()) as u64
     );
     Ok(Saved {
+        rules: rules(&mut store).unwrap(),
         report,
         rows,
         certain,
@@ -94,12 +96,21 @@ struct Before {
     image: Vec<u8>,
     rows: BTreeMap<DurableId, Row>,
     dead: BTreeMap<DurableId, DeadLetter>,
+    rules: Rules,
+}
+
+/// The rules that an image has.
+fn rules_of(image: &[u8]) -> Rules {
+    let folder = Folder::new("salvage-rules");
+    fs::write(folder.file(), image).unwrap();
+    rules(&mut Redb::open(folder.file()).unwrap()).unwrap()
 }
 
 impl Before {
     fn new(seed: u64) -> Self {
         let (image, rows, dead) = closed_file(seed);
         Self {
+            rules: rules_of(&image),
             image,
             rows: rows.into_iter().map(|row| (row.id, row)).collect(),
             dead: dead.into_iter().map(|dead| (dead.row.id, dead)).collect(),
@@ -129,6 +140,13 @@ impl Before {
             let is_known = self.dead.get(&letter.row.id) == Some(letter);
             assert!(is_known || saved.report.doubtful > 0, "{place}: {letter:?}");
         }
+        let is_told = |what: &str| saved.report.lost.iter().any(|line| line.starts_with(what));
+        assert!(
+            saved.rules == self.rules || is_told("rules"),
+            "{place}: {:?} is not {:?}, and is not told",
+            saved.rules,
+            self.rules
+        );
         let all = self.rows.len() + self.dead.len();
         let found = saved.rows.len() + saved.certain.len();
         assert!(
@@ -253,8 +271,10 @@ fn a_write_that_was_lost_brings_nothing_back() {
         left = stay;
         images.push(fs::read(folder.file()).unwrap());
     }
+    let image = images.pop().unwrap();
     let before = Before {
-        image: images.pop().unwrap(),
+        rules: rules_of(&image),
+        image,
         rows: left.into_iter().map(|row| (row.id, row)).collect(),
         dead: dead.into_iter().map(|dead| (dead.row.id, dead)).collect(),
     };
