@@ -2,6 +2,10 @@
 
 use crate::clock::now_ns;
 use crate::ledger::Moment;
+use crate::wire::Kind;
+
+/// The kind that is paused.
+pub(crate) const PAUSED: Kind = Kind::Batch;
 
 /// A kind of trouble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -24,6 +28,8 @@ pub(crate) enum Trouble {
     Snapshot,
     /// A program that lacks a kind is deployed, node by node, and taken back.
     Deploy,
+    /// A kind is paused by SQL, and resumed.
+    KindPaused,
     /// The primary is killed, and its standby promoted.
     Promote,
     /// The machine itself stood still.
@@ -42,6 +48,7 @@ impl Trouble {
             Self::ServerEnded => "server ended",
             Self::Snapshot => "snapshot held",
             Self::Deploy => "deploy without a kind, and back",
+            Self::KindPaused => "kind paused",
             Self::Promote => "standby promoted",
             Self::Stall => "machine stood still",
         }

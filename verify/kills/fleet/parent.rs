@@ -10,7 +10,7 @@ use super::work::{is_foreign, plain_sql};
 use crate::clock::{now_ns, offset_ns};
 use crate::ledger::{Ledger, Moment, Sums};
 use crate::process::{Listener, Told};
-use crate::trouble::{Happened, Trouble};
+use crate::trouble::{Happened, PAUSED, Trouble};
 use crate::verdict::{Facts, Judge};
 use crate::wire::{Event, Kind, Order, Teller};
 use postgres::Client;
@@ -442,6 +442,7 @@ impl Run<'_> {
             }
             Trouble::Snapshot => self.hold_snapshot(),
             Trouble::Deploy => self.deploy()?,
+            Trouble::KindPaused => self.pause_kind()?,
             Trouble::Promote | Trouble::Stall => {}
         }
         Ok(())
@@ -522,6 +523,26 @@ impl Run<'_> {
         self.wait_ready()?;
         self.stop_node(node);
         Ok(())
+    }
+
+    /// Pauses a kind for a moment. (Not in a fleet of two versions, whose floor is not to rise.)
+    fn pause_kind(&mut self) -> Result<(), String> {
+        let client = self.server.connect().ok();
+        let Some(mut client) = client.filter(|_| self.options.old.is_none()) else {
+            return Ok(());
+        };
+        let (wait, kind) = (self.random_ms(500..4_000), PAUSED.name());
+        self.say(&format!("{kind} is paused for {} ms", wait.as_millis()));
+        let mut call = |function: &str| {
+            let called = client.batch_execute(&format!("SELECT wheelwork.wheelwork_{function}"));
+            called.map_err(|error| format!("{function}: {error}"))
+        };
+        call("close(5, 'check')")?;
+        call(&format!("pause('{kind}')"))?;
+        let from = now_ns();
+        self.wait(wait);
+        self.common.note(from, Trouble::KindPaused, None);
+        call(&format!("resume('{kind}')"))
     }
 
     /// Holds a snapshot, while other trouble goes on.

@@ -5,7 +5,7 @@ use crate::trouble::Trouble;
 use fastrand::Rng;
 
 /// All kinds, each as often as it is to come up.
-const ROUND: [Trouble; 12] = [
+const ROUND: [Trouble; 13] = [
     Trouble::Kill,
     Trouble::Kill,
     Trouble::Kill,
@@ -18,6 +18,7 @@ const ROUND: [Trouble; 12] = [
     Trouble::ServerEnded,
     Trouble::Snapshot,
     Trouble::Deploy,
+    Trouble::KindPaused,
 ];
 
 /// Troubles in random order, each of a round before the next round.

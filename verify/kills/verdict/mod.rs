@@ -10,7 +10,7 @@ mod story;
 pub(crate) mod tests;
 
 use crate::ledger::{Arming, Call, Ledger, Moment, Start, Timer};
-use crate::trouble::{Happened, Trouble};
+use crate::trouble::{Happened, PAUSED, Trouble};
 use crate::wire::{Due, Id, Kind};
 use clap::ValueEnum;
 use keys::{About, Keys};
@@ -69,6 +69,8 @@ pub(crate) enum Offence {
     HandledRolledBack,
     /// handled or found though the store did not have it
     HandledAbsent,
+    /// handled though its kind was paused
+    HandledPaused,
     /// not cancelled, long before it was due
     Refused,
     /// not once in its transaction
@@ -208,6 +210,7 @@ impl<'a> Judge<'a> {
             Trouble::ServerKilled | Trouble::ServerEnded | Trouble::Promote => self.ttl_ms + 3_000,
             Trouble::Add | Trouble::Stop | Trouble::Deploy => 2_000,
             Trouble::Stall => 1_000,
+            Trouble::KindPaused => 3_000,
             Trouble::Snapshot => 0,
         };
         trouble.to + after * MS
@@ -449,10 +452,27 @@ impl<'a> Judge<'a> {
                 let why = format!("replaced at {}", self.since(at));
                 verdict.broke(Offence::HandledReplaced, case, why);
             }
+            self.judge_pause(case, start, verdict);
             if !matches!(timer.ask.kind, Kind::Slow | Kind::Sealed) {
                 // (A slow one waits for others of its kind, a sealed one until its file is opened.)
                 self.judge_lateness(case, start, verdict);
             }
+        }
+    }
+
+    /// Paused: what no node might hand out when its kind was paused is handed out by none.
+    fn judge_pause(&self, case: &Case<'_>, start: &Start, verdict: &mut Verdict) {
+        if case.timer.ask.kind != PAUSED {
+            return;
+        }
+        let pause = self.happened.iter().find(|trouble| {
+            let is_during = trouble.from <= start.at && start.at < trouble.to;
+            let is_later = start.due_ms > self.ms(trouble.from) + CLAIM_MS;
+            trouble.what == Trouble::KindPaused && is_during && is_later
+        });
+        if let Some(pause) = pause {
+            let why = format!("paused at {}", self.since(pause.from));
+            verdict.broke(Offence::HandledPaused, case, why);
         }
     }
 

@@ -32,6 +32,21 @@ fn handled_early() {
 }
 
 #[test]
+fn handled_though_paused() {
+    cases(
+        "",
+        "
+        KindPaused from 1000 to 4000; arm 7 Batch at 0 due 1201; A handles 7 at 3999
+            => HandledPaused 7
+        # It was resumed; or it is of another kind; or a node might have claimed it before.
+        KindPaused from 1000 to 4000; arm 7 Batch at 0 due 1201; A handles 7 at 4000 =>
+        KindPaused from 1000 to 4000; arm 7 at 0 due 1201; A handles 7 at 3999 =>
+        KindPaused from 1000 to 4000; arm 7 Batch at 0 due 1200; A handles 7 at 3999 =>
+        ",
+    );
+}
+
+#[test]
 fn forgotten() {
     cases(
         "",
