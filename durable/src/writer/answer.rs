@@ -62,8 +62,15 @@ impl Writer {
         debug_assert!(outcomes.is_empty(), "each plan takes its own outcomes");
         self.core.aside.end_turn();
         for delivery in backs {
-            if outcomes.is_untouched(delivery.row.id) {
+            if !outcomes.is_untouched(delivery.row.id) {
+                continue;
+            }
+            // (The window may have given back its last rows meanwhile, and the clock may be set
+            // back: then the row would be in the way of others that are due before it.)
+            if self.core.is_loaded(&delivery.row) {
                 self.core.take(Box::new(delivery), clocks);
+            } else {
+                self.ownership.expect(&self.core, &delivery.row);
             }
         }
     }
