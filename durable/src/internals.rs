@@ -5,11 +5,17 @@
 //! is written here.
 
 #[cfg(loom)]
-use crate::queue::{claims, outage, rights, ticket};
+use crate::queue::{claims, outage, rights, throttle, ticket};
 #[cfg(loom)]
 use crate::store::contract::StoreError;
 #[cfg(loom)]
-use crate::store::row::StoreTime;
+use crate::store::row::{DurableId, Row, StoreTime};
+#[cfg(loom)]
+use crate::store::rule::{Rule, RuleFor};
+#[cfg(loom)]
+use std::num::NonZeroU32;
+#[cfg(loom)]
+use std::sync::Arc;
 #[cfg(loom)]
 use std::time::{Duration, SystemTime};
 
@@ -144,5 +150,71 @@ impl StoreStanding {
     /// Waits until it works.
     pub fn wait(&self) {
         self.0.wait(Duration::MAX);
+    }
+}
+
+/// What rules let through: of one kind, this many calls at one time.
+#[cfg(loom)]
+#[derive(Clone)]
+pub struct Throttle(Arc<throttle::Throttle>);
+
+/// What a thread is told that asks.
+#[cfg(loom)]
+pub enum Asked {
+    /// No rule limits the timer.
+    Free,
+    /// It may go.
+    Pass(Pass),
+    /// It may not.
+    Refused(Refused),
+}
+
+/// That a timer may go. Its drop is ThrottleGive.
+#[cfg(loom)]
+pub struct Pass(#[allow(dead_code)] throttle::Pass);
+
+/// That a timer was refused.
+#[cfg(loom)]
+pub struct Refused(#[allow(dead_code)] throttle::Refused);
+
+#[cfg(loom)]
+impl Throttle {
+    /// With a limit of calls. `wake`: wakes the writer.
+    pub fn new(calls: u32, wake: Box<dyn Fn() + Send + Sync>) -> Self {
+        let mut rule = Rule::none(RuleFor::Kind("mail".into()));
+        rule.calls = NonZeroU32::new(calls);
+        let throttle = throttle::Throttle::new(false, wake);
+        throttle.set(&[rule], Duration::ZERO);
+        Self(Arc::new(throttle))
+    }
+
+    /// ThrottleAsk.
+    pub fn ask(&self, id: u64) -> Asked {
+        let id = DurableId::from_bits(id.into());
+        let row = Row::new(id, StoreTime::MIN, "mail".into(), [].into());
+        match self.0.ask(&row, Duration::ZERO) {
+            throttle::Asked::Free => Asked::Free,
+            throttle::Asked::Pass(pass) => Asked::Pass(Pass(pass)),
+            throttle::Asked::Refused(refused) => Asked::Refused(Refused(refused)),
+        }
+    }
+
+    /// How many timers may go on.
+    pub fn left(&self) -> u32 {
+        self.0.left(Duration::ZERO).into_values().sum()
+    }
+
+    /// ThrottleHold: the writer says whether timers wait.
+    pub fn set_waiting(&self, waits: bool) {
+        let numbers = self.0.left(Duration::ZERO).into_keys();
+        let news: Vec<_> = numbers.map(|number| (number, waits)).collect();
+        self.0.set_waiting(&news);
+    }
+
+    /// ThrottleRelease.
+    pub fn release(&self, id: u64) {
+        let met: Vec<_> = self.0.left(Duration::ZERO).into_keys().collect();
+        let id = DurableId::from_bits(id.into());
+        self.0.release(id, &met, Duration::ZERO);
     }
 }

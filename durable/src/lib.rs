@@ -112,6 +112,7 @@ pub mod contract {
     pub use crate::store::contract::{
         Gate, Lease, LeaseNews, NodeKinds, SharedStore, Snapshot, Store, StoreClock, StoreSize,
     };
+    pub use crate::store::grant::{Grant, NodeCalls, Want, WantedCalls, share_calls, take_tokens};
     pub use crate::store::list::{Listed, RowFilter};
     pub use crate::store::row::{Held, HeldWhy, Position};
     pub use crate::store::rule::{RuleChange, Rules};

@@ -191,3 +191,12 @@ fn a_broken_store_breaks_a_promise() {
         seeds::demand_noticed(&name, seeds, None, fleet(Some(broken)));
     }
 }
+
+#[cfg(feature = "__faults")]
+#[test]
+fn each_broken_step_of_a_limit_breaks_a_promise() {
+    use wheelwork_durable::DurableFault;
+    for fault in [DurableFault::ThrottleIgnored, DurableFault::HoldForgotten] {
+        seeds::demand_noticed(&format!("{fault:?}"), 0..2_000, Some(fault), alone);
+    }
+}

@@ -23,5 +23,6 @@ mod rights;
 mod shared_clock;
 mod sleep;
 mod stop;
+mod throttle;
 mod ticket;
 mod waiting;

@@ -28,7 +28,7 @@ struct Waiting {
 
 /// All of them, but for the room `sync`, which has what the others use. ARCHITECTURE.md has the
 /// same files.
-const WAITING: [Waiting; 43] = [
+const WAITING: [Waiting; 44] = [
     Waiting {
         file: "counters.rs",
         functions: &["new", "with"],
@@ -158,6 +158,11 @@ const WAITING: [Waiting; 43] = [
         file: "durable/queue/pauses.rs",
         functions: &[],
         why: "threads that hand something out, for the writer while it sets what is paused",
+    },
+    Waiting {
+        file: "durable/queue/throttle.rs",
+        functions: &[],
+        why: "threads that call handlers, for each other, while they ask what limits let through",
     },
     Waiting {
         file: "durable/queue/ticket.rs",

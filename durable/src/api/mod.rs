@@ -10,6 +10,7 @@ pub(crate) mod health;
 #[cfg(feature = "postgres")]
 pub(crate) mod in_transaction;
 pub(crate) mod keyed;
+pub(crate) mod limits;
 pub(crate) mod list;
 pub(crate) mod pausing;
 #[cfg(feature = "calendar")]

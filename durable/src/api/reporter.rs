@@ -110,7 +110,7 @@ const COUNTERS: [Figure; 15] = [
     ),
 ];
 
-const GAUGES: [Figure; 8] = [
+const GAUGES: [Figure; 9] = [
     figure(
         "wheelwork_durable_down",
         "1 while the store does not work, else 0.",
@@ -135,6 +135,11 @@ const GAUGES: [Figure; 8] = [
         "wheelwork_durable_paused",
         "Timers that are due, or are about to be, and are paused.",
         |stats| stats.paused,
+    ),
+    figure(
+        "wheelwork_durable_limited",
+        "Timers that wait, as a rate or a limit of calls lets others go first.",
+        |stats| stats.limited,
     ),
     figure(
         "wheelwork_durable_disk_bytes",

@@ -9,6 +9,7 @@ use super::pauses::Pauses;
 use super::request::{Request, Told};
 use super::rights::LeaseRights;
 use super::stats::WriterCounts;
+use super::throttle::Throttle;
 use super::ticket::{Teller, Ticket, ticket};
 use crate::handler::delivery::Delivery;
 use crate::handler::error::{DurableError, KEY_BYTES_MAX, KIND_BYTES_MAX};
@@ -144,6 +145,8 @@ pub(crate) struct DurableShared {
     /// The process in which the writer is.
     made_in: Process,
     claims: Claims,
+    /// What rules let through.
+    pub(crate) throttle: Arc<Throttle>,
     state: AtomicUsize,
     /// Bytes in the queue.
     queued: AtomicUsize,
@@ -167,6 +170,11 @@ impl DurableShared {
         let shared = store.shared();
         let store_clock = shared.as_ref().map(|store| store.clock());
         let rights = shared.map(|store| LeaseRights::new(store.partitions()));
+        let is_shared = rights.is_some();
+        let words = queue.words.clone();
+        let freed = Box::new(move || {
+            let _ = words.send(Request::Told(Told::Freed));
+        });
         Self {
             queue,
             kinds,
@@ -180,6 +188,7 @@ impl DurableShared {
             ticking: Clock::boot().unwrap_or_else(Clock::monotonic),
             made_in: Process::current(),
             claims: Claims::new(),
+            throttle: Arc::new(Throttle::new(is_shared, freed)),
             state: AtomicUsize::new(OPEN),
             queued: AtomicUsize::new(0),
             standing: StoreStanding::new(),

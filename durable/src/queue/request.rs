@@ -7,6 +7,7 @@
 
 use super::bulk::{BulkCounts, BulkTask};
 use super::paging::{Found, Paged, Paging};
+use super::throttle::Refused;
 use super::ticket::Teller;
 use crate::handler::delivery::{Delivery, Done, Settlement};
 use crate::handler::error::DurableError;
@@ -65,6 +66,10 @@ pub(crate) enum Told {
     /// The wheel fired before the timer could be handed out: by the store's clock it was too early,
     /// or the watermark was not there yet.
     Back(Box<Delivery>),
+    /// The same for a timer that a limit lets through later.
+    Refused(Box<Delivery>, Refused),
+    /// A limit may let another timer through.
+    Freed,
     /// There may be something new in the store, or the clock was set.
     News,
 }

@@ -42,6 +42,7 @@ pub(crate) struct WriterCounts {
     pub(crate) dead: Counter,
     pub(crate) unhandled: Counter,
     pub(crate) paused: Counter,
+    pub(crate) limited: Counter,
     pub(crate) disk_bytes: Counter,
     pub(crate) outages: Counter,
     /// 1 while the store does not work.
@@ -114,6 +115,9 @@ pub struct DurableStats {
     ///
     /// [`Ruled::pause`]: crate::Ruled::pause
     pub paused: u64,
+    /// Timers that are held by a rate or a limit of calls, as of the last minute or so; in a fleet
+    /// those of this node's partitions.
+    pub limited: u64,
     /// Size of the store on disk, in bytes, as of the last second or so. `None`: it is not known.
     pub disk_bytes: Option<u64>,
     /// Timers in the window, those that are being handled included.
@@ -194,6 +198,7 @@ impl WriterCounts {
             dead: self.dead.get(),
             unhandled: self.unhandled.get(),
             paused: self.paused.get(),
+            limited: self.limited.get(),
             disk_bytes: (disk_bytes > 0).then_some(disk_bytes),
             window_rows: self.window_rows.get(),
             window_bytes: self.window_bytes.get(),

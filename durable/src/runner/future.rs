@@ -2,6 +2,7 @@
 
 use super::admit::{goes_alone, has_begun, has_expired, may_still_begin};
 use super::limit::{Alarm, begin_limit, note_over_time};
+use super::passes::Passes;
 use super::settle::{lateness, settle, verdict};
 use super::traced::{DeliverySpan, begin_span, end_span, in_span};
 use crate::handler::caught::caught;
@@ -32,6 +33,8 @@ pub(super) struct AsyncRun {
     shared: Arc<DurableShared>,
     delivery: Delivery,
     place: CallPlace,
+    /// What it has of its limits.
+    passes: Passes,
     /// How late the handler was called. `None`: it was not.
     lateness: Option<u64>,
     future: Option<HandlerFuture>,
@@ -58,6 +61,7 @@ impl AsyncRun {
             shared: shared.clone(),
             delivery,
             place,
+            passes: Passes::default(),
             lateness: None,
             future: None,
             begun: None,
@@ -83,6 +87,11 @@ impl AsyncRun {
                 self.give_back();
                 return Poll::Ready(());
             }
+            let Some(passes) = Passes::ask_for(&self.shared, &self.delivery) else {
+                self.leave();
+                return Poll::Ready(());
+            };
+            self.passes = passes;
         }
         if goes_alone(&self.delivery) {
             if !is_asked {
@@ -106,6 +115,7 @@ impl AsyncRun {
             self.leave();
             return Poll::Ready(());
         }
+        self.passes.begin([&self.delivery]);
         let kind = self.shared.kinds.get(&self.delivery.row.kind);
         let of_kind = kind.and_then(|kind| kind.time_limit);
         begin_limit(&self.shared, of_kind, &mut self.delivery);
@@ -193,6 +203,8 @@ impl AsyncRun {
         if let Some(alarm) = self.alarm.take() {
             alarm.clear(&self.shared, &self.delivery);
         }
+        // (The next timer of the kind may need it.)
+        self.passes = Passes::default();
         (self.give_place)(&self.shared, &self.delivery.row.kind, self.place);
         self.shared.take_turns();
         if let Some(thread) = self.polled_by.take() {

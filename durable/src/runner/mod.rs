@@ -7,6 +7,7 @@ mod future;
 mod in_transaction;
 mod limit;
 mod one;
+mod passes;
 pub(crate) mod run;
 mod settle;
 mod traced;

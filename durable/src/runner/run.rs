@@ -9,6 +9,7 @@ use super::future::AsyncRun;
 use super::in_transaction::call_in_transaction;
 use super::limit::begin_limit;
 use super::one::call_one;
+use super::passes::Passes;
 use super::settle::settle;
 use crate::handler::caught::caught;
 use crate::handler::delivery::{Delivery, Verdict};
@@ -180,9 +181,12 @@ fn call(
     timers: Vec<Delivery>,
 ) -> ControlFlow<()> {
     let mut timers = still_tried(shared, timers);
+    let mut passes = Passes::default();
     if !matches!(kind.handler, Some(KindHandler::Async(_))) {
+        passes = Passes::ask(shared, &mut timers);
         // (A trial may have waited for its commit.)
         timers.retain(|delivery| begins(shared, delivery) && !has_expired(shared, delivery));
+        passes.begin(&timers);
         timers
             .iter_mut()
             .for_each(|delivery| begin_limit(shared, kind.time_limit, delivery));
@@ -217,6 +221,7 @@ fn call(
             }
         }
     }
+    drop(passes);
     ControlFlow::Continue(())
 }
 

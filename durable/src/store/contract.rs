@@ -6,6 +6,7 @@
 //! The trait [`Store`] has its ground rules.
 
 use super::fleet::Fleet;
+use super::grant::{Grant, Want};
 use super::list::{Listed, RowFilter};
 use super::row::{DeadLetter, DurableId, Partition, Position, Row, StoreTime};
 use super::rule::Rule;
@@ -370,6 +371,26 @@ pub trait SharedStore {
         partitions: &[Partition],
         from: StoreTime,
     ) -> Result<Option<StoreTime>, StoreError>;
+
+    /// Tokens and calls of rules, for the next moments of this node: one grant for each want. If
+    /// the answer is lost, so are the tokens. The calls are those that the node has in all, so to
+    /// ask once more changes nothing. What a node had is free when it is not alive.
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork_durable::RuleFor;
+    /// use wheelwork_durable::contract::{SharedStore, Want, WantedCalls};
+    ///
+    /// /// A call for mail, if there is one.
+    /// fn one(store: &mut dyn SharedStore) -> Result<bool, wheelwork_durable::StoreError> {
+    ///     let (of, calls) = (RuleFor::Kind("mail".into()), WantedCalls { most: 1, running: 0 });
+    ///     let grants = store.grant(&[Want { of, tokens: 1, calls: Some(calls) }])?;
+    ///     Ok(grants.first().is_some_and(|grant| grant.tokens == 1 && grant.calls == 1))
+    /// }
+    /// ```
+    fn grant(&mut self, wants: &[Want]) -> Result<Vec<Grant>, StoreError> {
+        Ok(vec![Grant::default(); wants.len()])
+    }
 
     /// The store's clock, which all nodes go by.
     fn clock(&self) -> Arc<dyn StoreClock>;

@@ -141,6 +141,12 @@ pub enum DurableFault {
     HealKeepsLeases,
     /// TurnSlice: a timer that a call has carried behind its place is moved again there.
     CarriedAgain,
+    /// ThrottleAsk: limits are not asked.
+    ThrottleIgnored,
+    /// ThrottleHold: a row that is held by a limit comes into no queue.
+    QueueForgotten,
+    /// ThrottleRelease: a row that goes on counts as a newcomer.
+    ReleasedNewcomer,
 }
 
 /// Those that the simulation of a process notices, but for the steps of an outage and of a hold.

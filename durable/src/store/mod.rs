@@ -3,6 +3,7 @@
 pub(crate) mod contract;
 pub(crate) mod fault;
 pub(crate) mod fleet;
+pub(crate) mod grant;
 pub(crate) mod id_map;
 pub(crate) mod list;
 pub(crate) mod row;

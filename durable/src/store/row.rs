@@ -316,6 +316,8 @@ pub enum HeldWhy {
     /// Its kind is paused, or all timers are whose key begins as its own
     /// ([`Ruled::pause`](crate::Ruled::pause)).
     Paused,
+    /// A rule lets timers through only so fast, or so many at once, and others come before it.
+    Limited,
 }
 
 /// The longest trace, in bytes. That of W3C's version 00 has 55, and later ones may have more.

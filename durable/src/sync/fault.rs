@@ -18,6 +18,14 @@ pub enum Fault {
     ClaimPublishRelaxed,
     /// StandingSet: those who wait for the store are woken before the word says that it works.
     StandingToldTooEarly,
+    /// ThrottleGive: what a call has got is not given back.
+    ThrottleKept,
+    /// ThrottleGive: it is given back twice.
+    ThrottleGivenTwice,
+    /// ThrottleGive: the writer is not told, though timers wait.
+    ThrottleUntold,
+    /// ThrottleAsk: a newcomer overtakes those that wait.
+    ThrottleOvertakes,
 }
 
 /// Whether a step is broken on purpose: never, outside loom.

@@ -3,6 +3,7 @@
 
 use super::aside::Aside;
 use super::hold::{HeldRows, ToHold};
+use super::queues::Queues;
 use super::window::{ClockReading, Window};
 use crate::handler::delivery::Delivery;
 use crate::queue::link::DurableShared;
@@ -64,6 +65,8 @@ pub(super) struct Core {
     pub(super) aside: Aside,
     /// What is known of rows that are held, or are to be.
     pub(super) held: HeldRows,
+    /// Rows that are held by limits.
+    pub(super) queues: Queues,
     /// By partition.
     pub(super) owned: Vec<Owned>,
     /// The watermark.
@@ -207,7 +210,12 @@ impl Core {
         if !self.is_stopping {
             let kind = row.kind.clone();
             let of = delivery.settled();
-            self.held.push(ToHold { of, kind, why });
+            self.held.push(ToHold {
+                of,
+                kind,
+                why,
+                refused: None,
+            });
         }
         None
     }
@@ -286,6 +294,8 @@ impl Core {
         }
         self.window.forget();
         self.held.forget();
+        self.queues.forget();
+        self.shared.throttle.forget_grants();
     }
 
     /// RulesFollow: rows that were not handed out leave the window, and are read again.
@@ -322,6 +332,7 @@ impl Core {
         }
         self.window.empty();
         self.held.forget();
+        self.queues.forget();
     }
 
     /// Whether this process has no handler: it hands nothing out, and leaves alone what is due.

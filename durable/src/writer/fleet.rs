@@ -617,6 +617,9 @@ fn lose(core: &mut Core, lost: &[Partition]) {
     }
     core.window.empty_partitions(lost);
     core.held.lose(lost);
+    core.queues.lose(lost);
+    // (The node may be another one for the store.)
+    core.shared.throttle.forget_grants();
     core.owned
         .retain(|owned| !lost.contains(&owned.lease.partition));
 }

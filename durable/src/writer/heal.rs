@@ -129,8 +129,10 @@ impl Writer {
 
     fn keep_or_refuse(&mut self, request: Request, refusal: &DurableError) {
         match request {
-            Request::Told(Told::Back(delivery)) => self.drop_back(&delivery),
-            Request::Told(Told::News) => {}
+            Request::Told(Told::Back(delivery) | Told::Refused(delivery, _)) => {
+                self.drop_back(&delivery);
+            }
+            Request::Told(Told::News | Told::Freed) => {}
             Request::Told(said) if is_broken(DurableFault::HealDeaf) => drop(said),
             Request::Told(said) => self.down.told.push(said),
             Request::Change(Change::Begin(..), reply) => reply.begun(TrialBegun::Refused),

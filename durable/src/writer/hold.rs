@@ -12,6 +12,7 @@
 //!    again. It stays here until the store has held it, or has said that it is gone.
 //!  - What is counted is a hint. The store alone knows which rows are held.
 
+use crate::queue::throttle::Refused;
 use crate::store::fault::{DurableFault, is_broken};
 use crate::store::row::{Held, HeldWhy, Partition, Position, Row, StoreTime};
 use crate::store::write::{Settled, Write};
@@ -43,6 +44,8 @@ pub(super) struct ToHold {
     pub(super) of: Settled,
     pub(super) kind: Arc<str>,
     pub(super) why: HeldWhy,
+    /// A limit has refused it.
+    pub(super) refused: Option<Refused>,
 }
 
 impl ToHold {
@@ -97,6 +100,8 @@ pub(super) struct HeldScan {
     pub(super) paused: u64,
     /// Since when the row has waited that has waited the longest.
     pub(super) oldest: Option<StoreTime>,
+    /// How many are held by limits.
+    pub(super) limited: u64,
     /// A change of a row was held up.
     pub(super) is_held_up: bool,
     /// Which kinds wait in which partition.
@@ -108,13 +113,15 @@ pub(super) struct HeldScan {
 impl HeldScan {
     /// A row is held, and stays so.
     pub(super) fn note(&mut self, row: &Row, held: Held) {
-        if held.why == HeldWhy::Paused {
-            self.paused += 1;
-            return;
+        match held.why {
+            HeldWhy::Paused => self.paused += 1,
+            HeldWhy::Limited => self.limited += 1,
+            HeldWhy::Unhandled => {
+                note_kind(&mut self.of, row.id.partition(), &row.kind);
+                self.found.add(&row.kind, held.since);
+                self.oldest = self.oldest.into_iter().chain([held.since]).min();
+            }
         }
-        note_kind(&mut self.of, row.id.partition(), &row.kind);
-        self.found.add(&row.kind, held.since);
-        self.oldest = self.oldest.into_iter().chain([held.since]).min();
     }
 }
 
@@ -301,6 +308,7 @@ impl HeldRows {
                 paused: 0,
                 oldest: None,
                 of: KindsOf::new(),
+                limited: 0,
                 is_held_up: false,
                 took: Duration::ZERO,
             });
@@ -332,7 +340,8 @@ impl HeldRows {
         let every = COUNT_EVERY.max(scan.took * COUNT_SHARE);
         self.scan_at = match scan.is_held_up {
             true => Some(now + AGAIN.max(scan.took * AGAIN_SHARE)),
-            false => (oldest.is_some() || self.paused > 0).then(|| now + every),
+            false if oldest.is_some() || self.paused > 0 || scan.limited > 0 => Some(now + every),
+            false => None,
         };
         let kinds: Vec<_> = self.waiting.kinds.keys().cloned().collect();
         let told = kinds.into_iter().filter_map(|kind| {

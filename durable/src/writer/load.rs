@@ -44,6 +44,7 @@ impl Core {
                 continue;
             }
             let position = row.position();
+            self.shared.throttle.expect(&row);
             self.take(self.delivery(row), clocks);
             if self.window.is_too_large() {
                 loaded = position;

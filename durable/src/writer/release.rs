@@ -55,6 +55,13 @@ impl Writer {
                             self.tell_of_unhandled(row.kind, rows);
                         }
                     }
+                    Some(Held {
+                        why: HeldWhy::Limited,
+                        ..
+                    }) => {
+                        self.held_by_limit(&stored, row.refused.as_ref());
+                        self.core.held.scan_later(now);
+                    }
                     _ => self.core.held.held_paused(now),
                 }
                 self.count_held();
@@ -96,6 +103,7 @@ impl Writer {
             return Ok(false);
         }
         let bury_after = self.core.shared.hooks.unhandled.bury_after;
+        self.core.queues.rows = scan.limited;
         let told = self.core.held.end_scan(scan, bury_after, ended, now);
         for (kind, rows) in told {
             self.tell_of_unhandled(kind, rows);
@@ -108,6 +116,7 @@ impl Writer {
         let counts = &self.core.shared.counts;
         counts.unhandled.set(self.core.held.waiting());
         counts.paused.set(self.core.held.paused());
+        counts.limited.set(self.core.queues.rows);
     }
 
     /// HeldRelease: rows that are handed out again get their deadlines again. Rows that have waited
@@ -124,6 +133,9 @@ impl Writer {
             // (Others are due after the year 6429.)
             let Some(held) = row.held() else { continue };
             let Some((write, plan)) = self.plan_held(&row, held, now)? else {
+                if held.why == HeldWhy::Limited {
+                    self.found_limited(&row);
+                }
                 scan.note(&row, held);
                 continue;
             };
@@ -177,6 +189,9 @@ impl Writer {
             epoch: self.core.epoch(row.id.partition()),
         };
         let Some(why) = self.core.held_for(row) else {
+            if held.why == HeldWhy::Limited && !self.core.shared.throttle.met(row).is_empty() {
+                return Ok(None);
+            }
             let at = match is_broken(DurableFault::HeldReleasedNow) {
                 true => now,
                 false => row.wanted(),

@@ -33,6 +33,7 @@ impl Writer {
 
     /// The rules were read. No caller is told of them yet.
     fn take_rules(&mut self, rules: &[Rule]) {
+        self.limit(rules);
         if is_broken(DurableFault::PauseIgnored) {
             return;
         }
@@ -48,6 +49,10 @@ impl Writer {
         let PauseNews { pauses, resumes } = std::mem::take(&mut self.pauses);
         if self.core.is_stopping {
             return;
+        }
+        if pauses || resumes {
+            // (They are filled anew, without what is paused.)
+            self.core.queues.forget();
         }
         if pauses || resumes && self.core.held.is_holding() {
             self.core.load_anew();

@@ -12,6 +12,7 @@ use crate::handler::ending::Ending;
 use crate::handler::recurrence::NextRun;
 use crate::queue::fired::Fired;
 use crate::queue::request::{Reply, Told};
+use crate::queue::throttle::Refused;
 use crate::store::fault::{DurableFault, is_broken};
 use crate::store::row::{Cause, DeadLetter, Row, StoreTime};
 use crate::store::write::{Outcome, Settled, Write};
@@ -46,7 +47,11 @@ impl Writer {
                 let (write, ended) = self.plan_settle(*settlement, now);
                 changes.add(write, Plan::Settle(ended), Reply::Nobody);
             }
-            Told::Back(delivery) => return self.come_back(delivery, changes),
+            Told::Back(delivery) => return self.come_back(delivery, None, changes),
+            Told::Refused(delivery, refused) => {
+                return self.come_back(delivery, Some(refused), changes);
+            }
+            Told::Freed => {}
             Told::News => self.ownership.look_soon(),
         }
         None
@@ -59,9 +64,14 @@ impl Writer {
         self.core.shared.counts.lateness.record(late, 1);
     }
 
-    /// A row was not handed out. Returns it if it returns to the window. If it was wanted, or was
-    /// charged, the store is told first.
-    fn come_back(&mut self, delivery: Box<Delivery>, changes: &mut Changes) -> Option<Delivery> {
+    /// A row was not handed out: it was too early, or a limit has `refused` it. Returns it if it
+    /// returns to the window. If it was wanted, or was charged, the store is told first.
+    fn come_back(
+        &mut self,
+        delivery: Box<Delivery>,
+        refused: Option<Refused>,
+        changes: &mut Changes,
+    ) -> Option<Delivery> {
         let was_wanted = self
             .core
             .window
@@ -89,6 +99,10 @@ impl Writer {
             let plan = Plan::Settle(Ended::Back);
             changes.add(give_back(&delivery), plan, Reply::Nobody);
         } else if has_right {
+            let delivery = match refused {
+                Some(refused) => self.refused(delivery, refused)?,
+                None => delivery,
+            };
             return Some(*delivery);
         } else {
             self.core.look_again(row);

@@ -222,8 +222,14 @@ impl Suspects {
     }
 
     /// Takes out the suspects that may be handed out now. They are due at `due` and at `claimed` at
-    /// the latest.
-    pub(super) fn next(&mut self, now: Instant, claimed: StoreTime, due: StoreTime) -> NextTrial {
+    /// the latest, and no limit is in their way.
+    pub(super) fn next(
+        &mut self,
+        now: Instant,
+        claimed: StoreTime,
+        due: StoreTime,
+        mut is_let_through: impl FnMut(&Row) -> bool,
+    ) -> NextTrial {
         let before = self.trials.len();
         self.trials.retain(|_, trial| trial.until > now);
         self.survive(before - self.trials.len());
@@ -237,9 +243,9 @@ impl Suspects {
         if self.waiting.is_empty() || is_alone {
             return NextTrial::Nothing;
         }
-        let may_begin = |waiting: &WaitingSuspect| {
+        let mut may_begin = |waiting: &WaitingSuspect| {
             let row = &waiting.delivery.row;
-            row.due <= due && row.due <= claimed && waiting.from <= now
+            row.due <= due && row.due <= claimed && waiting.from <= now && is_let_through(row)
         };
         let first_alone = (1, Position::MIN);
         let group: Vec<_> = self
@@ -329,10 +335,17 @@ impl Suspects {
     }
 
     /// How long it takes until a suspect may be handed out. `None`: none waits.
-    pub(super) fn wait(&self, now: Instant, due: StoreTime) -> Option<Duration> {
+    /// `limit`: for how long a limit is in the way of a row.
+    pub(super) fn wait(
+        &self,
+        now: Instant,
+        due: StoreTime,
+        limit: impl Fn(&Row) -> Duration,
+    ) -> Option<Duration> {
         let waits = self.waiting.values().map(|waiting| {
             let from = waiting.from.saturating_duration_since(now);
-            from.max(waiting.delivery.row.due.since(due))
+            let row = &waiting.delivery.row;
+            from.max(row.due.since(due)).max(limit(row))
         });
         let first = waits.min()?;
         let trial = self.trials.values().map(|trial| trial.until).min();

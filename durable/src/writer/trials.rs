@@ -52,14 +52,16 @@ impl Writer {
         if self.core.is_stopping {
             return Ok(());
         }
-        let next = self
-            .core
-            .window
-            .suspects
-            .next(clocks.monotonic, self.core.claimed, now);
+        let throttle = self.core.shared.throttle.clone();
+        let mut room = throttle.room(self.core.shared.elapsed());
+        let suspects = &mut self.core.window.suspects;
+        let next = suspects.next(clocks.monotonic, self.core.claimed, now, |row| {
+            room.take(throttle.met(row))
+        });
         let group = match next {
             NextTrial::Nothing => return Ok(()),
             NextTrial::Alone(delivery) => {
+                self.take_room(&delivery);
                 self.core.window.begin_trial(delivery, false, clocks);
                 return Ok(());
             }
@@ -85,7 +87,8 @@ impl Writer {
             let id = delivery.row.id;
             match outcome {
                 Outcome::Begun(TrialBegun::Noted) => {
-                    self.core.window.begin_trial(delivery, true, clocks)
+                    self.take_room(&delivery);
+                    self.core.window.begin_trial(delivery, true, clocks);
                 }
                 // Somebody's transaction is in the way.
                 Outcome::Blocked(_) => self.core.take(Box::new(delivery), clocks),
@@ -100,6 +103,15 @@ impl Writer {
             }
         }
         Ok(())
+    }
+
+    /// A suspect is handed out: what limits let through is for it.
+    fn take_room(&self, delivery: &Delivery) {
+        let (shared, row) = (&self.core.shared, &delivery.row);
+        let met = shared.throttle.met(row);
+        if !met.is_empty() {
+            shared.throttle.release(row.id, &met, shared.elapsed());
+        }
     }
 
     /// TrialBegin: a suspect is about to be handled. `None`: another one is on trial.
@@ -175,7 +187,10 @@ impl Writer {
 
     /// How long it takes until a suspect may be handed out.
     pub(super) fn next_trial(&self, now: StoreTime) -> Option<Duration> {
-        let wait = self.core.window.suspects.wait(self.core.time(), now);
+        let (elapsed, throttle) = (self.core.shared.elapsed(), &self.core.shared.throttle);
+        let limit = |row: &Row| throttle.wait_of(row, elapsed);
+        let suspects = &self.core.window.suspects;
+        let wait = suspects.wait(self.core.time(), now, limit);
         wait.filter(|_| !self.core.is_stopping)
     }
 }

@@ -14,6 +14,7 @@ use super::hold::HeldRows;
 use super::large::LargeCalls;
 use super::ownership::Ownership;
 use super::pace::Pace;
+use super::queues::Queues;
 use super::stall::StallWatch;
 use super::window::{Bounds, ClockReading, Window};
 use crate::handler::error::DurableError;
@@ -129,6 +130,7 @@ impl Writer {
             shared,
             aside: Aside::default(),
             held: HeldRows::new(),
+            queues: Queues::default(),
             owned,
             claimed: StoreTime::MIN,
             has_rows: true,
@@ -210,6 +212,7 @@ impl Writer {
         self.read_rules()?;
         self.follow_rules();
         let mut is_loaded = self.ownership.load_claimed(&mut self.core, clocks)?;
+        self.ask_grants()?;
         // TurnTake. (If a step before this one fails, the requests are still in the queue, and
         // `fail` answers them.)
         let (mut taken, room) = self.take_requests();
@@ -235,6 +238,7 @@ impl Writer {
         if is_loaded {
             self.begin_trials(clocks, now)?;
         }
+        let is_released = self.release_limited(clocks, now)?;
         if let Some(stop) = self.stop_now() {
             if let Err(error) = self.core.store.release() {
                 self.down.was_tried_by_stop = true;
@@ -250,7 +254,7 @@ impl Writer {
         self.measure(now)?;
         self.core.check();
         let has_held = !self.core.held.has_due(self.core.shared.elapsed());
-        let is_done = is_loaded && is_scanned && has_held && has_room;
+        let is_done = is_loaded && is_scanned && is_released && has_held && has_room;
         if is_full || !is_done || self.has_upkeep || !self.large.is_empty() {
             return Ok(After::Turn);
         }
@@ -308,7 +312,8 @@ impl Writer {
         let aside = self.core.aside.next(self.core.shared.elapsed());
         let ownership = self.ownership.next(&mut self.core, now)?;
         let held = self.next_held(now);
-        let waits = [ownership, aside, self.next_trial(now), held];
+        let limited = self.next_limited();
+        let waits = [ownership, aside, self.next_trial(now), held, limited];
         Ok(waits.into_iter().flatten().min())
     }
 }

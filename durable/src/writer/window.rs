@@ -64,6 +64,8 @@ pub(super) struct Window {
     counts: Vec<usize>,
     /// Rows that are given back, a slice at a time.
     leaving: Vec<Position>,
+    /// Rows that fire later than at their deadlines, when they come into the window.
+    delays: IdMap<DurableId, Instant>,
     /// Rows that may have ended the process. Those that wait have no timer, and no bound applies to
     /// them but their own.
     pub(super) suspects: Suspects,
@@ -119,6 +121,7 @@ impl Window {
             seconds: BTreeMap::new(),
             counts: Vec::new(),
             leaving: Vec::new(),
+            delays: IdMap::default(),
             suspects: Suspects::new(bounds.bytes / 4),
         }
     }
@@ -282,7 +285,11 @@ impl Window {
         let (id, position, fence, bytes) = (row.id, row.position(), delivery.fence, row.bytes());
         self.remove(id);
         // (Not a delay: the commit has taken some of it.)
-        let deadline = clocks.deadline(row.due);
+        let mut deadline = clocks.deadline(row.due);
+        if !self.delays.is_empty() {
+            let until = self.delays.remove(&id);
+            deadline = until.map_or(deadline, |until| until.max(deadline));
+        }
         // A service that has stopped hands nothing out: the row stays stored.
         let Ok(timer) = self.service.schedule_at(deadline, Fired::Row(delivery)) else {
             return;
@@ -301,6 +308,16 @@ impl Window {
                 was_wanted: false,
             },
         );
+    }
+
+    /// A row that comes into the window in this turn fires then, if its deadline is earlier.
+    pub(super) fn delay(&mut self, id: DurableId, until: Instant) {
+        self.delays.insert(id, until);
+    }
+
+    /// Rows that come into the window from now on fire at their deadlines.
+    pub(super) fn end_delays(&mut self) {
+        self.delays.clear();
     }
 
     /// Takes a suspect in, which waits. If it is here already, it begins to wait. `false`: too many

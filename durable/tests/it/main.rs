@@ -24,6 +24,7 @@ mod held_up;
 #[path = "../common/histories.rs"]
 mod histories;
 mod kinds;
+mod limits;
 mod lists;
 mod lists_of_nodes;
 mod manual_clock;

@@ -53,6 +53,7 @@ fn expected(stats: &DurableStats) -> BTreeMap<String, f64> {
         ("dead", stats.dead),
         ("unhandled", stats.unhandled),
         ("paused", stats.paused),
+        ("limited", stats.limited),
         ("disk_bytes", stats.disk_bytes.unwrap_or(0)),
         ("window_rows", stats.window_rows),
         ("window_bytes", stats.window_bytes),

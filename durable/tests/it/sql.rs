@@ -8,12 +8,13 @@
 use std::collections::BTreeSet;
 
 /// The files that have the statements of nodes.
-const SOURCES: [&str; 11] = [
+const SOURCES: [&str; 12] = [
     include_str!("../../src/stores/postgres/statements/arm.rs"),
     include_str!("../../src/stores/postgres/statements/cancel.rs"),
     include_str!("../../src/stores/postgres/statements/commit.rs"),
     include_str!("../../src/stores/postgres/statements/dead.rs"),
     include_str!("../../src/stores/postgres/statements/floor.rs"),
+    include_str!("../../src/stores/postgres/statements/grant.rs"),
     include_str!("../../src/stores/postgres/statements/lease.rs"),
     include_str!("../../src/stores/postgres/statements/load.rs"),
     include_str!("../../src/stores/postgres/statements/locked.rs"),

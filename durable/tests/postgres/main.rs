@@ -11,6 +11,7 @@ mod golden;
 mod heal;
 mod held;
 mod kinds;
+mod limits;
 mod lists;
 mod nodes;
 mod outbox_with;

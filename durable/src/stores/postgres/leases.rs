@@ -9,6 +9,7 @@
 use super::clock::DatabaseClock;
 use super::migrations::PROGRAM;
 use super::session::{Live, Session};
+use super::statements::grant::ForgetCalls;
 use super::statements::lease::{
     Expire, ForgetNodes, ForgetSeqs, ForgetWatermarks, Free, Join, JoinWatermark, OtherNodes,
     Others, Own, Renew, Take,
@@ -255,7 +256,8 @@ impl Leases {
             session.run(async |live| {
                 live.ask(&ForgetNodes {}).await?;
                 live.ask(&ForgetWatermarks {}).await?;
-                live.ask(&ForgetSeqs {}).await
+                live.ask(&ForgetSeqs {}).await?;
+                live.ask(&ForgetCalls {}).await
             })?;
         }
         Ok(news)

@@ -5,6 +5,7 @@ pub(crate) mod blocking;
 mod clock;
 mod connect;
 mod floor;
+mod grants;
 mod leases;
 mod listen;
 mod look;

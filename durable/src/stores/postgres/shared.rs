@@ -1,16 +1,19 @@
 //! Shared: what the store does for nodes that share it, lease by lease.
 
+use super::grants::grant;
 use super::leases::LEASES_AT_ONCE;
 use super::listen;
 use super::session::Live;
 use super::statements::lease::{
-    Claim, GiveBack, Kinds, NextWatermark, Nodes, OldWatermark, Partitions, Probe, Want,
+    Claim, GiveBack, Kinds, NextWatermark, Nodes, OldWatermark, Partitions, Probe,
+    Want as WantKinds,
 };
 use super::statements::load::{Load, LoadUnlocked, NextDue};
 use super::statements::rows::{epoch, gate, millis, part, uuid};
 use super::store::Postgres;
 use crate::store::contract::{Lease, LeaseNews, NodeKinds, SharedStore, StoreClock, StoreError};
 use crate::store::fleet::{Fleet, FleetNode, FleetPartition};
+use crate::store::grant::{Grant, Want};
 use crate::store::list::{Listed, RowFilter};
 use crate::store::row::{Partition, Position, Row, StoreTime};
 use crate::store::write::SliceLimit;
@@ -100,7 +103,7 @@ impl SharedStore for Postgres {
             let node = store.leases.node;
             for (lease, kinds) in leases {
                 let wants: Vec<_> = kinds.iter().map(|kind| kind.to_string()).collect();
-                let want = Want {
+                let want = WantKinds {
                     node,
                     part: part(lease.partition),
                     epoch: epoch(lease.epoch),
@@ -181,6 +184,18 @@ impl SharedStore for Postgres {
             store.rules.seen = rules;
             store.clock.read(sent, store.clock.elapsed(), now);
             Ok(due)
+        })
+    }
+
+    fn grant(&mut self, wants: &[Want]) -> Result<Vec<Grant>, StoreError> {
+        self.with(|store| {
+            let node = store.leases.node;
+            let mut granted = Vec::with_capacity(wants.len());
+            for want in wants {
+                let grant = async |live: &Live| grant(live, node, want).await;
+                granted.push(store.session.run(grant)?);
+            }
+            Ok(granted)
         })
     }
 

@@ -126,6 +126,7 @@ impl<'a> MoreView<'a> {
             out.push(match why {
                 HeldWhy::Unhandled => 1,
                 HeldWhy::Paused => 2,
+                HeldWhy::Limited => 3,
             });
             put_time(out, since);
         }
@@ -150,6 +151,7 @@ impl<'a> MoreView<'a> {
             let why = match take(rest, 1)?.first() {
                 Some(1) => HeldWhy::Unhandled,
                 Some(2) => HeldWhy::Paused,
+                Some(3) => HeldWhy::Limited,
                 Some(0) | None => return Err("it is held for nothing"),
                 Some(_) => return Err(LATER),
             };

@@ -38,7 +38,7 @@ fn some_row(rng: &mut fastrand::Rng) -> Row {
                 .then(|| Duration::from_millis(rng.u64(1..1 << 40))),
         );
         row.set_traceparent(rng.bool().then(|| "00-trace".into()));
-        let why = [HeldWhy::Unhandled, HeldWhy::Paused][rng.usize(0..2)];
+        let why = [HeldWhy::Unhandled, HeldWhy::Paused, HeldWhy::Limited][rng.usize(0..3)];
         let since = pick(rng);
         if rng.bool() && row.due == StoreTime::MAX {
             row.set_held(Some(Held { why, since }));
@@ -86,7 +86,7 @@ fn a_row_has_the_bytes_of_its_format() {
         flawed(&[128, 0, 0, 0, 0, 0, 7, 2, 16, 1, b'k'], None),
         later
     );
-    assert_eq!(flawed(&[128, 0, 0, 0, 0, 0, 7, 2, 1, 3], None), later);
+    assert_eq!(flawed(&[128, 0, 0, 0, 0, 0, 7, 2, 1, 4], None), later);
     assert_eq!(flawed(&[0, 0, 0, 0, 0, 0, 6, 0], Some(1)), later);
     // There is one encoding, and a held row does not fall due.
     for body in [

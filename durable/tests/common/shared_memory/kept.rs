@@ -1,5 +1,6 @@
 //! Kept: what the store has, rows and dead letters, and what each write does to them.
 
+use super::grants::Granted;
 use super::leases::LeaseRow;
 use super::users::{Lock, User};
 use super::{Making, StoreBreak};
@@ -36,6 +37,7 @@ pub struct Kept {
     pub rules: Rules,
     /// Each change of a rule raises it.
     pub rules_number: u64,
+    pub granted: Granted,
     pub leases: Vec<LeaseRow>,
     pub nodes: BTreeMap<u64, Node>,
     /// Nodes that there ever were, and ids that were ever given.
@@ -85,6 +87,7 @@ impl Kept {
             dead: BTreeMap::new(),
             rules: Rules::default(),
             rules_number: 0,
+            granted: Granted::default(),
             leases: vec![lease; making.partitions.into()],
             nodes: BTreeMap::new(),
             nodes_ever: 0,

@@ -5,6 +5,7 @@
 
 #![allow(dead_code, unused_imports, reason = "each test uses a part")]
 
+mod grants;
 mod kept;
 mod leases;
 mod node;

@@ -9,8 +9,8 @@ use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 use wheelwork_durable::contract::{
-    Gate, Lease, LeaseNews, Listed, NodeKinds, Outcome, Position, RowFilter, SharedStore,
-    SliceLimit, Store, StoreClock, StoreSize, Target, Write,
+    Gate, Grant, Lease, LeaseNews, Listed, NodeKinds, Outcome, Position, RowFilter, SharedStore,
+    SliceLimit, Store, StoreClock, StoreSize, Target, Want, Write,
 };
 use wheelwork_durable::{
     DeadLetter, DurableId, Fleet, FleetNode, FleetPartition, Partition, Row, Rule, StoreError,
@@ -275,6 +275,16 @@ impl SharedStore for SharedMemory {
             kinds
         });
         Ok(nodes.collect())
+    }
+
+    fn grant(&mut self, wants: &[Want]) -> Result<Vec<Grant>, StoreError> {
+        let now = self.clock.now();
+        let node = self.node;
+        let mut kept = self.kept();
+        Ok(wants
+            .iter()
+            .map(|want| kept.grant(node, now, want))
+            .collect())
     }
 
     fn claim_ahead(&self) -> Duration {

@@ -133,6 +133,8 @@ impl Shared {
             }
             world.ledger.began(node, delivery, now);
             world.check_not_paused(delivery);
+            let passed = world.now();
+            world.ledger.is_let_through(node, delivery, passed);
         }
     }
 

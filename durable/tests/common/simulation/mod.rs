@@ -19,6 +19,7 @@ mod answers;
 mod calls;
 mod handlers;
 mod ledger;
+mod limits;
 mod nodes;
 mod passing;
 mod process;
@@ -241,6 +242,7 @@ impl Simulation {
     fn step(&mut self) -> bool {
         self.users_act();
         self.slew_or_hang();
+        self.change_limits();
         if !self.is_fleet() && !self.look() {
             return false;
         }
@@ -436,6 +438,7 @@ impl Simulation {
             if !self.look() {
                 return;
             }
+            self.end_limits();
             // (After a look: a timer that ends each process would never be cancelled before.)
             self.end_recurring();
             self.end_rules();

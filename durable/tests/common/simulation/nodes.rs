@@ -82,6 +82,7 @@ impl World {
                 former.dies();
                 node.plan = former.plan.take();
             }
+            self.ledger.limits.end_life();
         }
         self.nodes.push(node);
         self.trouble(Duration::ZERO);

@@ -7,8 +7,8 @@ use super::world::Shared;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use wheelwork_durable::contract::{
-    Gate, Lease, LeaseNews, Listed, NodeKinds, Outcome, Position, RowFilter, SharedStore,
-    SliceLimit, Store, StoreClock, StoreSize, Target, Write,
+    Gate, Grant, Lease, LeaseNews, Listed, NodeKinds, Outcome, Position, RowFilter, SharedStore,
+    SliceLimit, Store, StoreClock, StoreSize, Target, Want, Write,
 };
 use wheelwork_durable::{
     DeadLetter, DurableId, Fleet, Partition, Row, Rule, StoreError, StoreTime,
@@ -369,6 +369,10 @@ impl SharedStore for FaultyStore {
 
     fn node_kinds(&mut self) -> Result<Vec<NodeKinds>, StoreError> {
         self.call(Call::Look, |store| store.shared_inner().node_kinds())
+    }
+
+    fn grant(&mut self, wants: &[Want]) -> Result<Vec<Grant>, StoreError> {
+        self.call(Call::Look, |store| store.shared_inner().grant(wants))
     }
 
     fn claim_ahead(&self) -> Duration {

@@ -114,6 +114,9 @@ pub struct World {
     /// The chances of pauses, in the same way.
     pub rules: Rng,
     pub has_rules: bool,
+    /// The chances of limits: with them the others stay as they are, and most seeds have none.
+    pub limits: Rng,
+    pub has_limits: bool,
     /// How much faster a process's system clock is than time passes, in millionths.
     pub slew_ppm: i32,
     /// The executor of futures is busy: what it gets waits.
@@ -128,6 +131,7 @@ impl World {
     pub fn new(scene: Scene, seed: u64) -> Self {
         let (mut rng, mut rare) = (Rng::with_seed(seed), Rng::with_seed(!seed));
         let mut rules = Rng::with_seed(seed.rotate_left(16) ^ 0x9a05e);
+        let mut limits = Rng::with_seed(seed.rotate_left(16) ^ 0x1131);
         let is_fleet = scene.is_fleet();
         let lease = MS * if is_fleet { rng.u32(1_000..10_000) } else { 0 };
         // (A lease has a margin of a tenth.)
@@ -149,6 +153,8 @@ impl World {
             heal: Rng::with_seed(seed.rotate_left(32) ^ 0x4ea1),
             has_rules: rules.bool(),
             rules,
+            has_limits: limits.u8(..4) == 0,
+            limits,
             slew_ppm: 0,
             is_executor_busy: false,
             nested: 0,

@@ -31,7 +31,9 @@ $$",
 ];
 
 /// The functions that are new belong to the owner of the tables, too.
-pub(super) const STEP_5: &[&str] = &["DO $$
+pub(super) const STEP_5: &[&str] = &[
+    "ALTER TABLE {s}.permit SET (fillfactor = 20)",
+    "DO $$
 DECLARE
     of record;
 BEGIN
@@ -51,6 +53,16 @@ BEGIN
         EXECUTE format('ALTER FUNCTION {s}.wheelwork_resume(text) OWNER TO %I', of.rolname);
         EXECUTE format('ALTER FUNCTION {s}.wheelwork_pause_keys(text) OWNER TO %I', of.rolname);
         EXECUTE format('ALTER FUNCTION {s}.wheelwork_resume_keys(text) OWNER TO %I', of.rolname);
+        EXECUTE format('ALTER TABLE {s}.permit OWNER TO %I', of.rolname);
+    END LOOP;
+    FOR of IN SELECT a.privilege_type AS what,
+            CASE WHEN r.rolname IS NULL THEN 'PUBLIC' ELSE format('%I', r.rolname) END AS whose
+        FROM pg_catalog.pg_class c CROSS JOIN LATERAL aclexplode(c.relacl) a
+            LEFT JOIN pg_catalog.pg_roles r ON r.oid = a.grantee
+        WHERE c.oid = '{s}.timer'::regclass AND a.grantee <> c.relowner
+    LOOP
+        EXECUTE format('GRANT %s ON {s}.permit TO %s', of.what, of.whose);
     END LOOP;
 END
-$$"];
+$$",
+];

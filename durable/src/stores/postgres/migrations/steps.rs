@@ -82,8 +82,11 @@ const LOCKS_4: &[&str] = &["ALTER TABLE {s}.node
         ADD COLUMN kinds text[], ADD COLUMN looks boolean NOT NULL DEFAULT false"];
 
 /// A timer that is moved is held no more, and those that are held can be released. Timers can be
-/// paused.
+/// paused. `permit` has the calls of a rule that a node may make.
 const STEP_5: &[&str] = &[
+    "CREATE TABLE {s}.permit (
+        name text NOT NULL, node uuid NOT NULL, calls bigint NOT NULL, wants bigint NOT NULL,
+        since bigint NOT NULL, PRIMARY KEY (name, node))",
     partitions::GATE,
     partitions::SMALL,
     partitions::PART,

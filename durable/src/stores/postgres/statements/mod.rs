@@ -18,6 +18,7 @@ mod cancel;
 pub(super) mod commit;
 pub(super) mod dead;
 pub(super) mod floor;
+pub(super) mod grant;
 pub(super) mod lease;
 pub(super) mod load;
 mod locked;
@@ -34,12 +35,13 @@ use super::session::Texts;
 use statement::Sql;
 
 /// What a session prepares: the statements of each file.
-const ALL: [&[&Sql]; 11] = [
+const ALL: [&[&Sql]; 12] = [
     arm::ALL,
     cancel::ALL,
     commit::ALL,
     dead::ALL,
     floor::ALL,
+    grant::ALL,
     lease::ALL,
     load::ALL,
     locked::ALL,

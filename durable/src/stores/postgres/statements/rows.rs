@@ -105,6 +105,7 @@ pub(super) fn held_mark(why: HeldWhy) -> i16 {
     match why {
         HeldWhy::Unhandled => 1,
         HeldWhy::Paused => 2,
+        HeldWhy::Limited => 3,
     }
 }
 
@@ -114,6 +115,7 @@ fn held_of(mark: i16, since: StoreTime) -> Option<Held> {
     let why = match mark {
         1 => HeldWhy::Unhandled,
         2 => HeldWhy::Paused,
+        3 => HeldWhy::Limited,
         _ => return None,
     };
     Some(Held { why, since })

@@ -9,12 +9,13 @@ use std::collections::BTreeSet;
 use tokio_postgres::types::Type;
 
 /// The files that have statements.
-const SOURCES: [&str; 11] = [
+const SOURCES: [&str; 12] = [
     include_str!("arm.rs"),
     include_str!("cancel.rs"),
     include_str!("commit.rs"),
     include_str!("dead.rs"),
     include_str!("floor.rs"),
+    include_str!("grant.rs"),
     include_str!("lease.rs"),
     include_str!("load.rs"),
     include_str!("locked.rs"),
@@ -24,7 +25,7 @@ const SOURCES: [&str; 11] = [
 ];
 
 /// The types of parameters without a cast: those of the columns that they are compared with.
-static TYPES: [(&str, Type); 26] = [
+static TYPES: [(&str, Type); 28] = [
     ("after", Type::UUID),
     ("burst", Type::INT8),
     ("bytes", Type::INT8),
@@ -47,9 +48,11 @@ static TYPES: [(&str, Type); 26] = [
     ("program", Type::TEXT),
     ("seq", Type::INT8),
     ("since", Type::INT8),
+    ("slot", Type::INT8),
     ("slow", Type::BOOL),
     ("until", Type::INT8),
     ("upto", Type::INT8),
+    ("wanted", Type::INT8),
     ("wants", Type::TEXT_ARRAY),
 ];
 

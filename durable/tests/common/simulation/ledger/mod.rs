@@ -5,16 +5,19 @@
 //! out what.
 
 mod leases;
+mod limits;
 mod rules;
 mod runs;
 mod writes;
 
 pub use leases::{FOR_EVER, recovery};
+pub use limits::{RATES, Since};
 pub use writes::Made;
 
 use super::scene::Scene;
 use fastrand::Rng;
 use leases::Leases;
+use limits::Limits;
 use rules::KnownRules;
 use runs::Start;
 use std::collections::{BTreeMap, BTreeSet};
@@ -110,6 +113,7 @@ pub struct Ledger {
     pub made: Vec<(Write, Outcome)>,
     pub wrongs: Vec<String>,
     pub leases: Leases,
+    pub limits: Limits,
     /// Rows that users' transactions have locked.
     pub held: BTreeSet<DurableId>,
     story: String,
@@ -171,6 +175,7 @@ impl Ledger {
             made: Vec::new(),
             wrongs: Vec::new(),
             leases: Leases::default(),
+            limits: Limits::default(),
             held: BTreeSet::new(),
             story: String::new(),
             tally: Tally::default(),
@@ -295,6 +300,7 @@ impl Ledger {
             ("stale", self.stale),
             ("leases", self.leases.taken),
             ("held up", self.held_up),
+            ("limited", self.limits.held),
             ("outages", self.outages),
         ]);
         counts.extend(more.iter().copied());

@@ -3,7 +3,7 @@
 use super::leases::Over;
 use super::{Ledger, Said, State, Timer, token};
 use std::time::{Duration, SystemTime};
-use wheelwork_durable::{Delivery, DurableId, Row, StoreTime};
+use wheelwork_durable::{Delivery, DurableId, HeldWhy, Row, StoreTime};
 
 /// What was overdue for less when it came is found at the next scan.
 const LOW: Duration = Duration::from_secs(8);
@@ -196,6 +196,7 @@ impl Ledger {
         if let Some(start) = timer.starts.iter_mut().rfind(own) {
             start.said = said;
         }
+        self.is_through(delivery.id());
     }
 
     /// Nothing is under way: what handlers said is stored.
@@ -210,6 +211,10 @@ impl Ledger {
     /// Whether a row that is held should have been released, or buried, by this time.
     fn is_held_for_long(&self, row: &Row, time: StoreTime) -> bool {
         let held = row.held().unwrap();
+        if held.why == HeldWhy::Limited {
+            // (In the end all are handled.)
+            return false;
+        }
         if self.scene.is_fleet() {
             // (Its partition goes to another node when it can: in the end all are handled.)
             return false;

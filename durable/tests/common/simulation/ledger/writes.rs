@@ -51,6 +51,8 @@ impl Ledger {
                     self.acknowledged(of, row.as_ref(), said, now);
                 }
             }
+            // (A row that a limit holds was moved, or has ended, before it could go on.)
+            (Write::Retry { of, .. }, Outcome::Settled(false, _)) if self.was_limited(of) => {}
             (Write::Retry { of, .. }, Outcome::Settled(is_done, row)) => {
                 let said = self.settled(made.node, of, *is_done);
                 if *is_done {
@@ -335,7 +337,12 @@ impl Ledger {
         }
     }
 
-    /// A row is held, because its kind has no handler, or is paused.
+    /// Whether a limit may hold a row that was named so: by the deadline of a row that is held.
+    fn was_limited(&self, of: &Settled) -> bool {
+        !self.limits.touched.is_empty() && of.due.as_millis() >= 1 << 47
+    }
+
+    /// A row is held, because its kind has no handler, is paused, or because of a limit.
     fn held_back(&mut self, of: &Settled, is_done: bool, row: Option<&Row>, made: Made) {
         let Some(timer) = self.timers.get(&of.id).cloned() else {
             return self.wrong(format_args!("{} is held, and was never armed", of.id));
@@ -358,13 +365,16 @@ impl Ledger {
             return self.end(of.id, State::Replaced);
         };
         let is_handled = self.is_of(made.node, &row.kind);
+        let is_limited = row.held().is_some_and(|held| held.why == HeldWhy::Limited);
         let is_right = match row.held().map(|held| held.why) {
             Some(HeldWhy::Paused) => is_handled && self.was_paused(row),
+            Some(HeldWhy::Limited) => is_handled && self.limits.may_hold(row),
             _ => !is_handled,
         };
         self.demand(is_right, || {
             format!("{row:?} is held, and has a handler: {is_handled}")
         });
+        self.limits.held += u64::from(is_limited);
         let mut expected = stored.clone();
         (expected.due, expected.suspect) = (row.due, false);
         expected.set_held(row.held());
@@ -376,7 +386,7 @@ impl Ledger {
         self.place(row, made.now);
     }
 
-    /// A row that was held is to be handed out: there is a handler.
+    /// A row that was held is to be handed out: there is a handler, and a limit lets it through.
     fn release(&mut self, write: &Write, row: Option<&Row>, made: Made) {
         let (Write::Retry { of, at, .. }, Some(row)) = (write, row) else {
             return self.wrong(format_args!("{write:?} comes to {row:?}"));

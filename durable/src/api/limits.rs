@@ -1,0 +1,129 @@
+//! Limits: how fast timers of a rule are handed out, and how many of them are handled at one time.
+
+use super::rules::Ruled;
+use crate::handler::error::DurableError;
+use crate::queue::ticket::Ticket;
+use crate::store::rule::{Rate, RuleChange};
+use std::num::NonZeroU32;
+
+impl Ruled<'_> {
+    /// Sets how fast these timers are handed out. In any time `T`, in seconds, at most
+    /// `burst + per_second * T` of them are let through to their handlers; where nodes share the
+    /// store, at most `burst + per_second * (T + 1)` on all of them. A retry counts as another one.
+    /// Those that are due and not let through wait in the store, in the order of their deadlines,
+    /// and can be cancelled, moved and listed meanwhile
+    /// ([`HeldWhy::Limited`](crate::HeldWhy)). Timers of other kinds do not wait for them.
+    ///
+    /// The first timer is let through when the first token comes: `1 / per_second` seconds after
+    /// the rate was set, or after a program was started that has its store for itself. It is
+    /// durable when this returns. `false`: the timers have this rate already.
+    ///
+    /// Cost: below the rate, a lock and a few lookups before a handler is called; where nodes share
+    /// the store, a transaction for the tokens of some timers. A timer that has to wait costs two
+    /// more changes of its row.
+    ///
+    /// # Errors
+    /// [`Invalid`](DurableError::Invalid): the kind or prefix is no name of a rule, or there are
+    /// 1,000 rules. Others as with
+    /// [`cancel`](crate::DurableClient::cancel).
+    ///
+    /// # Example
+    /// ```
+    /// use std::num::NonZeroU32;
+    /// use std::time::Duration;
+    /// use wheelwork::ManualClock;
+    /// use wheelwork_durable::{Durable, Memory, Rate};
+    ///
+    /// let clock = ManualClock::new();
+    /// let builder = Durable::builder(Memory::new()).clock(clock.clone());
+    /// let timers = builder.on("mail", |_| Ok(())).start()?;
+    /// let two_each_second = Rate::new(2.0, NonZeroU32::MIN).ok_or("no rate")?;
+    /// timers.kind("mail").set_rate(two_each_second)?;
+    /// for number in 0..10 {
+    ///     timers.schedule("mail", Duration::ZERO, format!("mail {number}"))?;
+    /// }
+    /// clock.advance(Duration::from_millis(1_100));
+    /// assert_eq!(timers.stats().done, 2);
+    /// clock.advance(Duration::from_secs(2));
+    /// assert_eq!(timers.stats().done, 6);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_rate(&self, rate: Rate) -> Result<bool, DurableError> {
+        self.change(RuleChange::Rate(Some(rate)))
+    }
+
+    /// As [`set_rate`](Self::set_rate), and returns at once.
+    ///
+    /// # Errors
+    /// As [`set_rate`](Self::set_rate).
+    pub fn set_rate_ticket(&self, rate: Rate) -> Result<Ticket<bool>, DurableError> {
+        self.change_ticket(RuleChange::Rate(Some(rate)))
+    }
+
+    /// Removes the rate. What has waited for it is handed out. `false`: there was none.
+    ///
+    /// # Errors
+    /// As [`cancel`](crate::DurableClient::cancel).
+    pub fn clear_rate(&self) -> Result<bool, DurableError> {
+        self.change(RuleChange::Rate(None))
+    }
+
+    /// As [`clear_rate`](Self::clear_rate), and returns at once.
+    ///
+    /// # Errors
+    /// As [`clear_rate`](Self::clear_rate).
+    pub fn clear_rate_ticket(&self) -> Result<Ticket<bool>, DurableError> {
+        self.change_ticket(RuleChange::Rate(None))
+    }
+
+    /// Sets how many of these timers are handled at one time. Others wait in the store, as with
+    /// [`set_rate`](Self::set_rate). A batch of several timers counts as several, so it has as many
+    /// as are let through. An async handler counts until its future has ended. Handlers that run
+    /// when a limit is set for the first time are not counted.
+    ///
+    /// It is stored, and may be for timers of several kinds.
+    /// [`max_calls`](crate::DurableBuilder::max_calls) is for one kind in one process, costs no
+    /// change of a row, and holds beside it.
+    ///
+    /// # Errors
+    /// As [`set_rate`](Self::set_rate).
+    ///
+    /// # Example
+    /// ```
+    /// use std::num::NonZeroU32;
+    /// use wheelwork_durable::{Durable, Memory};
+    ///
+    /// let timers = Durable::builder(Memory::new()).on("mail", |_| Ok(())).start()?;
+    /// let tenant = timers.keys_with("tenant-7/");
+    /// assert!(tenant.set_calls(NonZeroU32::MIN)?); // one at a time
+    /// assert!(!tenant.set_calls(NonZeroU32::MIN)?); // it is so already
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_calls(&self, calls: NonZeroU32) -> Result<bool, DurableError> {
+        self.change(RuleChange::Calls(Some(calls)))
+    }
+
+    /// As [`set_calls`](Self::set_calls), and returns at once.
+    ///
+    /// # Errors
+    /// As [`set_rate`](Self::set_rate).
+    pub fn set_calls_ticket(&self, calls: NonZeroU32) -> Result<Ticket<bool>, DurableError> {
+        self.change_ticket(RuleChange::Calls(Some(calls)))
+    }
+
+    /// Removes the limit of calls. What has waited for it is handed out. `false`: there was none.
+    ///
+    /// # Errors
+    /// As [`cancel`](crate::DurableClient::cancel).
+    pub fn clear_calls(&self) -> Result<bool, DurableError> {
+        self.change(RuleChange::Calls(None))
+    }
+
+    /// As [`clear_calls`](Self::clear_calls), and returns at once.
+    ///
+    /// # Errors
+    /// As [`clear_calls`](Self::clear_calls).
+    pub fn clear_calls_ticket(&self) -> Result<Ticket<bool>, DurableError> {
+        self.change_ticket(RuleChange::Calls(None))
+    }
+}

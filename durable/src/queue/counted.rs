@@ -1,0 +1,217 @@
+//! Counted: what is counted of a rule, and how many timers it lets through.
+//!
+//! The throttle has it under its lock.
+
+use super::bucket::{Bucket, Token};
+use super::granted::{GrantedCalls, GrantedTokens};
+use crate::store::grant::{Want, WantedCalls};
+use crate::store::rule::{Rate, RuleFor};
+use crate::sync::{Fault, broken};
+use std::time::Duration;
+
+/// How often it is looked again whether timers that may go on have begun.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// Timers are let go on so long before there is a token for them. They wait for it in the window.
+const AHEAD: Duration = Duration::from_millis(100);
+
+/// Tokens of a rate.
+pub(super) enum Tokens {
+    /// Of a process that has its store for itself.
+    Own(Bucket),
+    /// Those that the store has granted.
+    Granted(GrantedTokens),
+}
+
+impl Tokens {
+    pub(super) const fn rate(&self) -> Rate {
+        match self {
+            Self::Own(bucket) => bucket.rate(),
+            Self::Granted(granted) => granted.rate,
+        }
+    }
+
+    /// How many there are.
+    pub(super) fn tokens(&self, now: Duration) -> u32 {
+        match self {
+            Self::Own(bucket) => bucket.tokens(now),
+            Self::Granted(granted) => granted.tokens(now),
+        }
+    }
+
+    /// How many timers may be let go on for them.
+    pub(super) fn ahead(&self, now: Duration) -> u32 {
+        match self {
+            Self::Own(bucket) => bucket.tokens_within(AHEAD, now),
+            Self::Granted(granted) => granted.tokens(now),
+        }
+    }
+
+    pub(super) fn take(&mut self, now: Duration) -> Option<Token> {
+        match self {
+            Self::Own(bucket) => Some(bucket.take(now)),
+            Self::Granted(granted) => {
+                granted.take(now);
+                None
+            }
+        }
+    }
+}
+
+/// How many calls may be under way.
+#[derive(Clone, Copy)]
+pub(super) struct Calls {
+    /// In the whole fleet.
+    pub(super) most: u32,
+    /// Those that the store has granted, where nodes share it.
+    pub(super) granted: Option<GrantedCalls>,
+}
+
+impl Calls {
+    pub(super) fn here(&self) -> u32 {
+        self.granted
+            .map_or(self.most, |granted| granted.has.min(self.most))
+    }
+}
+
+/// What is known of a rule.
+pub(super) struct Limit {
+    pub(super) of: RuleFor,
+    /// `None`: it has no rate.
+    pub(super) tokens: Option<Tokens>,
+    /// `None`: any number of calls.
+    pub(super) calls: Option<Calls>,
+    /// Calls that are under way.
+    pub(super) running: u32,
+    /// Timers that may go on, and have not begun.
+    pub(super) released: u32,
+    /// Timers that were refused, and that the writer has not put in their place yet.
+    pub(super) refused: u32,
+    /// Timers that have come into the window since the store was asked, where nodes share it.
+    pub(super) coming: u32,
+    /// The writer says that timers wait.
+    pub(super) waiting: bool,
+}
+
+impl Limit {
+    pub(super) const fn new(of: RuleFor) -> Self {
+        Self {
+            of,
+            tokens: None,
+            calls: None,
+            running: 0,
+            released: 0,
+            refused: 0,
+            coming: 0,
+            waiting: false,
+        }
+    }
+
+    /// How many timers may begin now.
+    pub(super) fn free(&self, now: Duration) -> u32 {
+        let tokens = (self.tokens.as_ref()).map_or(u32::MAX, |tokens| tokens.tokens(now));
+        tokens.min(self.calls_left())
+    }
+
+    /// How many more calls may begin.
+    pub(super) fn calls_left(&self) -> u32 {
+        let calls = self.calls.as_ref().map_or(u32::MAX, Calls::here);
+        calls.saturating_sub(self.running)
+    }
+
+    /// How many more timers the writer may let go on now. They may have to wait for a token.
+    pub(super) fn left(&self, now: Duration) -> u32 {
+        let tokens = self.tokens.as_ref();
+        let tokens = tokens.map_or(u32::MAX, |tokens| tokens.ahead(now));
+        tokens.min(self.calls_left()).saturating_sub(self.released)
+    }
+
+    /// How long it takes until there is a token for one more timer that goes on.
+    pub(super) fn token_wait(&self, now: Duration) -> Option<Duration> {
+        match self.tokens.as_ref()? {
+            Tokens::Own(bucket) => Some(bucket.wait_for(self.released.saturating_add(1), now)),
+            // (The store is asked for it.)
+            Tokens::Granted(_) => None,
+        }
+    }
+
+    /// Whether a newcomer comes behind others.
+    pub(super) fn is_before(&self) -> bool {
+        let is_overtaken = broken(Fault::ThrottleOvertakes);
+        (self.refused > 0 || self.waiting || self.released > 0) && !is_overtaken
+    }
+
+    /// When the writer is to look whether one more timer may go on, if it need not be told.
+    pub(super) fn wait(&self, now: Duration) -> Option<Duration> {
+        let has_granted = matches!(self.tokens, Some(Tokens::Granted(_)));
+        if has_granted || self.calls.is_some() && self.calls_left() <= self.released {
+            // (The end of a call wakes the writer. What may go on may also be gone.)
+            return (self.released > 0).then_some(LOOK_AGAIN);
+        }
+        // (Several go on at once.)
+        let wait = self.token_wait(now)?;
+        Some(wait.saturating_sub(AHEAD / 2))
+    }
+}
+
+impl Limit {
+    /// How many timers could begin, if the store granted it. `queued`: those that wait.
+    pub(super) fn demand(&self, queued: u32) -> u32 {
+        let newcomers = self.refused.saturating_add(self.coming);
+        newcomers.saturating_add(queued)
+    }
+
+    /// How many calls could be under way.
+    pub(super) fn calls_wanted(&self, calls: &Calls, queued: u32) -> WantedCalls {
+        let begun = self.running.saturating_add(self.released);
+        WantedCalls {
+            most: begun.saturating_add(self.demand(queued)).min(calls.most),
+            running: self.running,
+        }
+    }
+
+    /// How many tokens are to be asked for now.
+    pub(super) fn tokens_wanted(&self, now: Duration, queued: u32) -> u32 {
+        let Some(Tokens::Granted(tokens)) = &self.tokens else {
+            return 0;
+        };
+        let there = tokens.tokens(now).saturating_sub(self.released);
+        // (None that lapse for want of a call.)
+        let usable = self.calls_left().saturating_sub(self.released);
+        let wanted = self.demand(queued).min(usable).min(tokens.most());
+        wanted.saturating_sub(there)
+    }
+
+    /// What the store is asked for now.
+    pub(super) fn want(&self, now: Duration, queued: u32) -> Option<Want> {
+        let tokens = match &self.tokens {
+            Some(Tokens::Granted(tokens)) if tokens.may_ask(now) => self.tokens_wanted(now, queued),
+            _ => 0,
+        };
+        let calls = self.calls.filter(|calls| {
+            let granted = calls.granted.unwrap_or_default();
+            let wanted = self.calls_wanted(calls, queued);
+            (wanted.most > 0 || granted.has > 0) && granted.may_ask(now)
+        });
+        let calls = calls.map(|calls| self.calls_wanted(&calls, queued));
+        let of = self.of.clone();
+        (tokens > 0 || calls.is_some()).then_some(Want { of, tokens, calls })
+    }
+
+    /// How long it takes until the store is to be asked.
+    pub(super) fn next_want(&self, now: Duration, queued: u32) -> Option<Duration> {
+        let tokens = match &self.tokens {
+            Some(Tokens::Granted(tokens)) if self.tokens_wanted(now, queued) > 0 => {
+                Some(tokens.ask_at)
+            }
+            _ => None,
+        };
+        let calls = self.calls.and_then(|calls| {
+            let granted = calls.granted?;
+            let wanted = self.calls_wanted(&calls, queued);
+            (wanted.most > 0 || granted.has > 0).then_some(granted.ask_at)
+        });
+        let at = tokens.into_iter().chain(calls).min()?;
+        Some(at.saturating_sub(now))
+    }
+}

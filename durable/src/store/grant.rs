@@ -1,0 +1,151 @@
+//! Grant: what a node of a fleet asks of a rule, and what it gets.
+//!
+//! The store has one bucket of a rule for the whole fleet, and the calls that each node may make. A
+//! store counts by the functions of this file, in a transaction of its own.
+
+use super::rule::{Rate, RuleFor};
+use std::time::Duration;
+
+/// What a node asks of a rule.
+///
+/// # Example
+/// See [`SharedStore::grant`](crate::contract::SharedStore::grant).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Want {
+    /// The rule.
+    pub of: RuleFor,
+    /// Tokens that it is to get, for its next moments.
+    pub tokens: u32,
+    /// Calls that it is to have in all. `None`: this does not change.
+    pub calls: Option<WantedCalls>,
+}
+
+/// Calls that a node asks for.
+///
+/// # Example
+/// See [`SharedStore::grant`](crate::contract::SharedStore::grant).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WantedCalls {
+    /// How many it can use.
+    pub most: u32,
+    /// How many it uses.
+    pub running: u32,
+}
+
+/// What a node gets of a rule.
+///
+/// # Example
+/// See [`SharedStore::grant`](crate::contract::SharedStore::grant).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Grant {
+    /// Tokens, for its next moments.
+    pub tokens: u32,
+    /// How long it takes until there is another token.
+    pub next: Duration,
+    /// Calls that it has now, in all.
+    pub calls: u32,
+}
+
+/// Calls of a rule that a node has, as the store keeps them.
+///
+/// # Example
+/// See [`share_calls`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeCalls {
+    /// How many it has.
+    pub has: u32,
+    /// How many it could use when it asked last.
+    pub wants: u32,
+    /// When it got one last, or came, by a number that rises.
+    pub since: u64,
+}
+
+/// Takes up to `tokens` tokens of a bucket. `full_at`: when it is full, in microseconds on the
+/// store's clock, as it was stored. Returns how many were taken, when the bucket is full then, and
+/// how long it takes until there is another one.
+///
+/// # Example
+/// ```
+/// use std::num::NonZeroU32;
+/// use std::time::Duration;
+/// use wheelwork_durable::Rate;
+/// use wheelwork_durable::contract::take_tokens;
+///
+/// let rate = Rate::new(2.0, NonZeroU32::MIN).unwrap();
+/// // A bucket of which nothing is stored is empty.
+/// let (taken, full_at, next) = take_tokens(rate, None, 1_000_000, 5);
+/// assert_eq!((taken, full_at, next), (0, 1_500_000, Duration::from_millis(500)));
+/// let (taken, full_at, _) = take_tokens(rate, Some(full_at), 1_700_000, 5);
+/// assert_eq!((taken, full_at), (1, 2_200_000));
+/// ```
+pub fn take_tokens(
+    rate: Rate,
+    full_at: Option<u64>,
+    now: u64,
+    tokens: u32,
+) -> (u32, u64, Duration) {
+    // (Rounded up, so no rate is exceeded.)
+    let time_of = |tokens: u32| (f64::from(tokens) * 1e6 / rate.per_second()).ceil() as u64;
+    let burst = rate.burst().get();
+    let empty = now.saturating_add(time_of(burst));
+    let full_at = full_at.unwrap_or(empty).clamp(now, empty);
+    let missing = (full_at - now) as f64 * rate.per_second() / 1e6;
+    // (A little more than a token is missing where a number was rounded.)
+    let there = burst.saturating_sub((missing - 1e-9).ceil().max(0.0) as u32);
+    let taken = there.min(tokens);
+    let full_then = match taken {
+        0 => full_at,
+        taken => full_at.saturating_add(time_of(taken)),
+    };
+    let left = there - taken;
+    let first = now.saturating_add(time_of(burst.saturating_sub(left + 1)));
+    let next = Duration::from_micros(full_then.saturating_sub(first));
+    (taken, full_then, next)
+}
+
+/// How many calls of a rule a node has from now on, which had `own` so far and wants others.
+/// `others`: the calls of all other nodes that are alive.
+///
+/// Nodes that want more than they have share what there is. The rest of the division goes to those
+/// that have waited for longest.
+///
+/// # Example
+/// ```
+/// use wheelwork_durable::contract::{NodeCalls, WantedCalls, share_calls};
+///
+/// let wants = |most, running| WantedCalls { most, running };
+/// // It is alone, and gets what it wants.
+/// assert_eq!(share_calls(3, wants(9, 0), NodeCalls::default(), &[]), 3);
+/// // Another node has all, and does not need them all. When it asks, it gives back.
+/// let other = NodeCalls { has: 3, wants: 3, since: 1 };
+/// let own = NodeCalls { has: 0, wants: 2, since: 2 };
+/// assert_eq!(share_calls(3, wants(2, 0), own, &[other]), 0);
+/// assert_eq!(share_calls(3, wants(3, 1), other, &[own]), 1);
+/// ```
+pub fn share_calls(calls: u32, want: WantedCalls, own: NodeCalls, others: &[NodeCalls]) -> u32 {
+    let taken: u32 = others
+        .iter()
+        .fold(0, |sum, other| sum.saturating_add(other.has));
+    let free = calls.saturating_sub(taken);
+    let has_less = |other: &&NodeCalls| other.wants > other.has;
+    let hungry = others.iter().filter(has_less).count();
+    let mut most = want.most.min(free);
+    if hungry > 0 {
+        // Nodes that want some, this one included. Each has its share, as far as it wants it.
+        let wanting = others.iter().filter(|other| other.wants > 0).count() as u32 + 1;
+        let before = others.iter().filter(|other| {
+            other.wants > 0 && (other.has > 0, other.since) < (own.has > 0, own.since)
+        });
+        let is_first = (before.count() as u32) < calls % wanting;
+        let share = calls / wanting + u32::from(is_first);
+        // (What others do not want is nobody's share.)
+        let unwanted = others.iter().map(|other| {
+            let others_share = calls / wanting;
+            others_share.saturating_sub(other.wants)
+        });
+        let unwanted: u32 = unwanted.sum();
+        most = most.min(share.saturating_add(unwanted));
+    }
+    // What runs, runs.
+    most.max(want.running.min(own.has))
+}

@@ -1,0 +1,92 @@
+//! Grants: a node asks for tokens and calls of rules. Each rule is a transaction of its own, so no
+//! two nodes wait for each other's rules.
+
+use super::session::Live;
+use super::statements::grant::{CallsOf, LockRule, LockedRule, PutCalls, ReadCalls, SetSlot};
+use crate::store::grant::{Grant, NodeCalls, Want, WantedCalls, share_calls, take_tokens};
+use crate::store::rule::Rate;
+use std::num::NonZeroU32;
+use tokio_postgres::Error;
+use uuid::Uuid;
+
+fn count(number: i64) -> u32 {
+    u32::try_from(number.max(0)).unwrap_or(u32::MAX)
+}
+
+fn rate_of(rule: &LockedRule) -> Option<Rate> {
+    let burst = NonZeroU32::new(count(rule.burst?))?;
+    Rate::new(rule.per_second?, burst)
+}
+
+/// ThrottleGrant: what a node wants of a rule, as far as it can have it.
+pub(super) async fn grant(live: &Live, node: Uuid, want: &Want) -> Result<Grant, Error> {
+    live.client.batch_execute("BEGIN").await?;
+    let granted = grant_within(live, node, want).await;
+    let end = if granted.is_ok() {
+        "COMMIT"
+    } else {
+        "ROLLBACK"
+    };
+    live.client.batch_execute(end).await?;
+    granted
+}
+
+async fn grant_within(live: &Live, node: Uuid, want: &Want) -> Result<Grant, Error> {
+    let (name, mut grant) = (want.of.name(), Grant::default());
+    let name = &*name;
+    // (It may have been removed meanwhile.)
+    let Some(rule) = live.ask(&LockRule { name }).await?.pop() else {
+        return Ok(grant);
+    };
+    if let Some(rate) = rate_of(&rule).filter(|_| want.tokens > 0) {
+        let full_at = rule.slot.and_then(|slot| u64::try_from(slot).ok());
+        let now = u64::try_from(rule.now).unwrap_or_default();
+        let (tokens, full_at, next) = take_tokens(rate, full_at, now, want.tokens);
+        (grant.tokens, grant.next) = (tokens, next);
+        let slot = i64::try_from(full_at).unwrap_or(i64::MAX);
+        live.ask(&SetSlot { name, slot }).await?;
+    }
+    if let (Some(wanted), Some(calls)) = (want.calls, rule.calls) {
+        let all = live.ask(&ReadCalls { name }).await?;
+        let (calls, put) = calls_of(name, node, wanted, count(calls), &all, rule.now);
+        grant.calls = calls;
+        live.ask(&put).await?;
+    }
+    Ok(grant)
+}
+
+/// The calls that a node has from now on.
+fn calls_of<'a>(
+    name: &'a str,
+    node: Uuid,
+    wanted: WantedCalls,
+    calls: u32,
+    all: &[CallsOf],
+    now: i64,
+) -> (u32, PutCalls<'a>) {
+    let node_calls = |of: &CallsOf| NodeCalls {
+        has: count(of.calls),
+        wants: count(of.wants),
+        since: u64::try_from(of.since).unwrap_or_default(),
+    };
+    let own = all.iter().find(|of| of.node == node).map(node_calls);
+    let others = all.iter().filter(|of| of.node != node).map(node_calls);
+    let others: Vec<_> = others.collect();
+    let own = own.unwrap_or(NodeCalls {
+        since: u64::try_from(now).unwrap_or_default(),
+        ..NodeCalls::default()
+    });
+    let has = share_calls(calls, wanted, own, &others);
+    let since = match has > own.has {
+        true => now,
+        false => i64::try_from(own.since).unwrap_or(now),
+    };
+    let put = PutCalls {
+        name,
+        node,
+        calls: has.into(),
+        wanted: wanted.most.into(),
+        since,
+    };
+    (has, put)
+}

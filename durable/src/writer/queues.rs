@@ -1,0 +1,340 @@
+//! Queues: rows that are held by a limit, in the order in which they are let go on.
+//!
+//! The writer owns them. The store alone knows all of these rows; a queue has the first ones of a
+//! rule. `limits.rs` has what the writer does with them.
+//!
+//! # Ground rules
+//!  - A row that meets several rules stands in one queue: of a rule that lets nothing through now,
+//!    if there is one. So it is in nobody's way.
+//!  - A rule knows its rows up to a position, `upto`. Each row of it that is held there stands in
+//!    its queue, or in that of another rule which it meets, or lies behind the `upto` of such a
+//!    rule. Rows behind are read when the queue is empty (ThrottleFill).
+//!  - What is here is a hint. A row that was moved, or that has ended, is noticed when it is
+//!    released.
+
+use crate::queue::throttle::{Met, RuleNumber};
+use crate::store::fault::{DurableFault, is_broken};
+use crate::store::row::{HeldWhy, Partition, Position, Row};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The most rows of a rule, and of all rules.
+const RULE_MAX: usize = 1_000;
+const ALL_MAX: usize = 64_000;
+
+/// The most rows that are let go on at once.
+const RELEASED_MAX: usize = 1_024;
+
+/// How long a row waits that somebody's transaction holds up.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// A row that is held by a limit.
+#[derive(Clone)]
+pub(super) struct Queued {
+    pub(super) met: Met,
+    pub(super) attempts: u32,
+    pub(super) crashes: u32,
+}
+
+/// The rows of a rule.
+struct RuleQueue {
+    first: BTreeMap<Position, Queued>,
+    /// The rows up to here are known.
+    upto: Position,
+    /// Threads were told that timers wait.
+    is_told: bool,
+}
+
+/// Rows that are held by limits.
+#[derive(Default)]
+pub(super) struct Queues {
+    rules: BTreeMap<RuleNumber, RuleQueue>,
+    /// Rows that could not be released yet, and when they are tried again.
+    blocked: Vec<(Position, Queued)>,
+    again_at: Duration,
+    /// How many rows are held by limits, as far as it is known.
+    pub(super) rows: u64,
+}
+
+impl RuleQueue {
+    /// Of a rule of which nothing is known.
+    const NEW: Self = Self {
+        first: BTreeMap::new(),
+        upto: Position::BEFORE_HELD,
+        is_told: false,
+    };
+
+    /// Adds a row that lies where the rows are known. If there are too many, the last one is
+    /// forgotten, and read again.
+    fn add(&mut self, position: Position, row: Queued, most: usize) {
+        self.first.insert(position, row);
+        while self.first.len() > most
+            && let Some((last, _)) = self.first.pop_last()
+        {
+            self.upto = last.before();
+        }
+    }
+
+    /// Whether rows wait, as far as it is known.
+    fn waits(&self) -> bool {
+        !self.knows_all() || !self.first.is_empty()
+    }
+
+    fn knows_all(&self) -> bool {
+        self.upto == Position::MAX
+    }
+}
+
+impl Queues {
+    /// These are the rules with limits now. Nothing is known of what they hold.
+    pub(super) fn begin(&mut self, rules: impl IntoIterator<Item = RuleNumber>) {
+        let mut former = std::mem::take(&mut self.rules);
+        let rules = rules.into_iter().map(|number| {
+            let is_told = former.remove(&number).is_some_and(|rule| rule.is_told);
+            (
+                number,
+                RuleQueue {
+                    is_told,
+                    ..RuleQueue::NEW
+                },
+            )
+        });
+        self.rules = rules.collect();
+        self.blocked.clear();
+    }
+
+    /// Nothing is known of what is held.
+    pub(super) fn forget(&mut self) {
+        for rule in self.rules.values_mut() {
+            rule.first.clear();
+            rule.upto = Position::BEFORE_HELD;
+        }
+        self.blocked.clear();
+    }
+
+    /// Partitions are others' from now on.
+    pub(super) fn lose(&mut self, lost: &[Partition]) {
+        let stays = |position: &Position| !lost.contains(&position.id.partition());
+        for rule in self.rules.values_mut() {
+            rule.first.retain(|position, _| stays(position));
+        }
+        self.blocked.retain(|(position, _)| stays(position));
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// How many rows of a rule there may be.
+    fn most(&self) -> usize {
+        (ALL_MAX / self.rules.len().max(1)).clamp(16, RULE_MAX)
+    }
+
+    /// Whether timers of a rule wait, as far as it is known.
+    fn waits(&self, number: RuleNumber) -> bool {
+        self.rules.get(&number).is_some_and(RuleQueue::waits)
+            || (self.blocked.iter()).any(|(_, row)| row.met.contains(&number))
+    }
+
+    /// The rules of which threads are to be told that timers wait, or wait no more.
+    pub(super) fn news(&mut self) -> Vec<(RuleNumber, bool)> {
+        let rules = self.rules.iter();
+        let news = rules.map(|(&number, rule)| (number, self.waits(number), rule.is_told));
+        let news = news.filter(|(_, waits, is_told)| waits != is_told);
+        let news: Vec<_> = news.map(|(number, waits, _)| (number, waits)).collect();
+        for (number, waits) in &news {
+            if let Some(rule) = self.rules.get_mut(number) {
+                rule.is_told = *waits;
+            }
+        }
+        news
+    }
+
+    /// How many timers of a rule wait, as far as it is known.
+    pub(super) fn count(&self, number: RuleNumber) -> u32 {
+        let rule = self.rules.get(&number);
+        let count = |rule: &RuleQueue| rule.first.len().max(usize::from(!rule.knows_all()));
+        rule.map_or(0, |rule| u32::try_from(count(rule)).unwrap_or(u32::MAX))
+    }
+
+    /// Whether timers of any rule wait.
+    pub(super) fn any_waits(&self) -> bool {
+        self.queued().next().is_some() || !self.blocked.is_empty()
+    }
+
+    /// The rules whose timers wait, but for those that are tried again.
+    pub(super) fn queued(&self) -> impl Iterator<Item = RuleNumber> {
+        let queued = self.rules.iter().filter(|(_, rule)| rule.waits());
+        queued.map(|(&number, _)| number)
+    }
+
+    /// Whether a row that meets these rules is here.
+    fn has(&self, position: Position, met: &Met) -> bool {
+        let mut rules = met.iter().filter_map(|number| self.rules.get(number));
+        rules.any(|rule| rule.first.contains_key(&position))
+            || self.blocked.iter().any(|(other, _)| *other == position)
+    }
+
+    /// A row is held by a limit, and may be new here.
+    pub(super) fn add(&mut self, row: &Row, met: Met) {
+        if is_broken(DurableFault::QueueForgotten) {
+            return;
+        }
+        let position = row.position();
+        let mut rules = met.iter().filter_map(|number| self.rules.get(number));
+        let is_read_later = rules.any(|rule| position > rule.upto);
+        if is_read_later || self.has(position, &met) {
+            return;
+        }
+        let Some(&number) = met.iter().find(|number| self.rules.contains_key(number)) else {
+            return;
+        };
+        let (attempts, crashes) = (row.attempts, row.crashes);
+        let row = Queued {
+            met,
+            attempts,
+            crashes,
+        };
+        self.put(number, position, row);
+    }
+
+    /// Puts a row into the queue of a rule, unless it is read there later.
+    fn put(&mut self, number: RuleNumber, position: Position, row: Queued) {
+        let most = self.most();
+        if let Some(rule) = self.rules.get_mut(&number)
+            && position <= rule.upto
+        {
+            rule.add(position, row, most);
+        }
+    }
+
+    /// ThrottleRelease: takes out the rows that may go on, the first ones of each rule first.
+    /// `left`: how many timers of each rule may go on.
+    pub(super) fn take(
+        &mut self,
+        left: &mut BTreeMap<RuleNumber, u32>,
+        now: Duration,
+    ) -> Vec<(Position, Queued)> {
+        let mut taken = Vec::new();
+        if self.again_at <= now {
+            for (position, row) in std::mem::take(&mut self.blocked) {
+                match lacks(&row, left) {
+                    None => take_one(&row, left),
+                    Some(_) => {
+                        self.blocked.push((position, row));
+                        continue;
+                    }
+                }
+                taken.push((position, row));
+            }
+        }
+        let numbers: Vec<_> = self.rules.keys().copied().collect();
+        let mut goes_on = true;
+        while goes_on && taken.len() < RELEASED_MAX {
+            goes_on = false;
+            for &number in &numbers {
+                if left.get(&number) == Some(&0) || taken.len() >= RELEASED_MAX {
+                    continue;
+                }
+                let first = self.rules.get_mut(&number);
+                let Some((position, row)) = first.and_then(|rule| rule.first.pop_first()) else {
+                    continue;
+                };
+                goes_on = true;
+                match lacks(&row, left) {
+                    Some(other) => self.put(other, position, row),
+                    None => {
+                        take_one(&row, left);
+                        taken.push((position, row));
+                    }
+                }
+            }
+        }
+        taken
+    }
+
+    /// Somebody's transaction holds a row up that was to be released.
+    pub(super) fn try_again(&mut self, position: Position, row: Queued, now: Duration) {
+        self.blocked.push((position, row));
+        self.again_at = now + AGAIN;
+    }
+
+    /// When rows that were held up are tried again.
+    pub(super) fn again(&self, now: Duration) -> Option<Duration> {
+        let again = self.again_at.saturating_sub(now).max(AGAIN / 10);
+        (!self.blocked.is_empty()).then_some(again)
+    }
+
+    /// ThrottleFill: behind which position rows are to be read. `None`: nothing is to be read.
+    pub(super) fn to_fill(&self, left: &BTreeMap<RuleNumber, u32>) -> Option<Position> {
+        let needy = self.rules.iter().filter(|(number, rule)| {
+            let may_go_on = left.get(number).is_some_and(|&left| left > 0);
+            let knows_none = rule.upto == Position::BEFORE_HELD;
+            rule.first.is_empty() && !rule.knows_all() && (may_go_on || knows_none)
+        });
+        needy.map(|(_, rule)| rule.upto).min()
+    }
+
+    /// ThrottleFill: these are the rows that are held after a position. `next`: there are more
+    /// after this one. `met`: which rules a row meets.
+    pub(super) fn fill(
+        &mut self,
+        after: Position,
+        rows: &[Row],
+        next: Option<Position>,
+        left: &BTreeMap<RuleNumber, u32>,
+        met: impl Fn(&Row) -> Met,
+    ) {
+        let (most, end) = (self.most(), next.unwrap_or(Position::MAX));
+        // Rules that have known the rows up to a place from `after` on, and learn of more.
+        let at = |rule: &RuleQueue| rule.upto >= after && rule.upto < end;
+        let filled = self.rules.iter().filter(|(_, rule)| at(rule));
+        let mut filled: Vec<_> = filled.map(|(&number, _)| number).collect();
+        let is_limited = |row: &&Row| row.held().is_some_and(|held| held.why == HeldWhy::Limited);
+        for row in rows.iter().filter(is_limited) {
+            let (position, met) = (row.position(), met(row));
+            let (attempts, crashes) = (row.attempts, row.crashes);
+            let row = Queued {
+                met,
+                attempts,
+                crashes,
+            };
+            let number = lacks(&row, left).or(row.met.first().copied());
+            if self.has(position, &row.met) {
+                continue;
+            }
+            let rule = number.and_then(|number| Some((number, self.rules.get_mut(&number)?)));
+            let Some((number, rule)) = rule else { continue };
+            if position <= rule.upto {
+                rule.add(position, row, most);
+            } else if filled.contains(&number) {
+                if rule.first.len() < most {
+                    rule.first.insert(position, row);
+                } else {
+                    // The next look begins here.
+                    rule.upto = position.before();
+                    filled.retain(|&other| other != number);
+                }
+            }
+        }
+        for number in filled {
+            if let Some(rule) = self.rules.get_mut(&number) {
+                rule.upto = rule.upto.max(end);
+            }
+        }
+    }
+}
+
+/// A rule that the row meets, and that lets nothing more through.
+fn lacks(row: &Queued, left: &BTreeMap<RuleNumber, u32>) -> Option<RuleNumber> {
+    let is_over = |number: &&RuleNumber| left.get(number) == Some(&0);
+    row.met.iter().find(is_over).copied()
+}
+
+fn take_one(row: &Queued, left: &mut BTreeMap<RuleNumber, u32>) {
+    for number in &row.met {
+        if let Some(left) = left.get_mut(number) {
+            *left -= 1;
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Promise: a rate and a limit of calls hold over all nodes of a fleet.
+//!
+//! - Nodes share the tokens of a rate, and the calls of a limit. In any time `T`, in seconds, at
+//!   most `burst + per_second * (T + 1)` timers begin.
+//! - What a node had is free when it is gone.
+
+use crate::own_schema::{Schema, until};
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+use wheelwork_durable::{Durable, HeldWhy, Rate};
+
+const MS: Duration = Duration::from_millis(1);
+
+fn count(number: u32) -> NonZeroU32 {
+    NonZeroU32::new(number).unwrap()
+}
+
+#[test]
+fn two_nodes_keep_to_a_rate() {
+    let Some(schema) = Schema::new("rates") else {
+        return;
+    };
+    let begun = Arc::new(Mutex::new(Vec::new()));
+    let node = || {
+        let begun = begun.clone();
+        let builder = Durable::builder(schema.store());
+        let builder = builder.on("mail", move |_| {
+            begun.lock().unwrap().push(Instant::now());
+            Ok(())
+        });
+        builder.start().unwrap()
+    };
+    let nodes = [node(), node()];
+    until("both hand out", || {
+        let fleet = nodes[0].fleet().unwrap();
+        fleet.nodes.len() == 2 && fleet.nodes.iter().all(|node| node.partitions > 0)
+    });
+    let rate = Rate::new(40.0, count(5)).unwrap();
+    assert!(nodes[0].kind("mail").set_rate(rate).unwrap());
+    // (The other node knows it a moment later.)
+    std::thread::sleep(Duration::from_secs(2));
+    let timers = (0..200).map(|_| ("mail", 50 * MS, ""));
+    nodes[0].schedule_many(timers.collect::<Vec<_>>()).unwrap();
+    until("all have begun", || begun.lock().unwrap().len() == 200);
+    let mut begun = begun.lock().unwrap().clone();
+    begun.sort_unstable();
+    for (first, from) in begun.iter().enumerate() {
+        for (last, to) in begun.iter().enumerate().skip(first) {
+            let seconds = (*to - *from).as_secs_f64();
+            // (A thread may be held up before its handler's first instruction.)
+            let most = 5.0 + 40.0 * (seconds + 1.5);
+            let number = last - first + 1;
+            assert!(number as f64 <= most, "{number} in {seconds} s");
+        }
+    }
+    until("none is held", || {
+        nodes.iter().all(|node| node.stats().limited == 0)
+    });
+    for node in &nodes {
+        node.stop().unwrap();
+    }
+}
+
+/// Handlers that wait, and how many do.
+#[derive(Default)]
+struct Open {
+    now: AtomicU32,
+    most: AtomicU32,
+    is_over: Mutex<bool>,
+    over: Condvar,
+}
+
+impl Open {
+    fn call(&self) {
+        let now = self.now.fetch_add(1, SeqCst) + 1;
+        self.most.fetch_max(now, SeqCst);
+        let is_over = self.is_over.lock().unwrap();
+        let waited = self.over.wait_while(is_over, |is_over| !*is_over);
+        drop(waited);
+        self.now.fetch_sub(1, SeqCst);
+    }
+
+    fn end(&self) {
+        *self.is_over.lock().unwrap() = true;
+        self.over.notify_all();
+    }
+}
+
+#[test]
+fn two_nodes_share_calls_and_one_gets_those_of_the_other() {
+    let Some(schema) = Schema::new("calls") else {
+        return;
+    };
+    let opens = [Arc::new(Open::default()), Arc::new(Open::default())];
+    let node = |open: &Arc<Open>| {
+        let open = open.clone();
+        let builder = Durable::builder(schema.store());
+        let builder = builder.on("mail", move |_| {
+            open.call();
+            Ok(())
+        });
+        builder.start().unwrap()
+    };
+    let nodes = [node(&opens[0]), node(&opens[1])];
+    until("both hand out", || {
+        let fleet = nodes[0].fleet().unwrap();
+        fleet.nodes.len() == 2 && fleet.nodes.iter().all(|node| node.partitions > 0)
+    });
+    assert!(nodes[0].kind("mail").set_calls(count(2)).unwrap());
+    std::thread::sleep(Duration::from_secs(2));
+    let timers = (0..40).map(|_| ("mail", 10 * MS, ""));
+    let ids = nodes[0].schedule_many(timers.collect::<Vec<_>>()).unwrap();
+    let now = |open: &Open| open.now.load(SeqCst);
+    let sum = || now(&opens[0]) + now(&opens[1]);
+    until("two are handled", || sum() == 2);
+    let is_held = |&id: &wheelwork_durable::DurableId| {
+        let row = nodes[0].get(id).unwrap();
+        row.and_then(|row| row.held())
+            .is_some_and(|held| held.why == HeldWhy::Limited)
+    };
+    until("the others are held", || {
+        ids.iter().filter(|id| is_held(id)).count() == 38
+    });
+    assert_eq!(sum(), 2);
+    // The handlers of one node end, and the node goes. The other one gets its calls, and its rows.
+    opens[0].end();
+    nodes[0].stop().unwrap();
+    until("the other node has all calls", || now(&opens[1]) == 2);
+    opens[1].end();
+    until("all are handled", || {
+        nodes[1].list(.., 1).unwrap().is_empty()
+    });
+    assert!(opens[1].most.load(SeqCst) <= 2);
+    nodes[1].stop().unwrap();
+}
