@@ -198,7 +198,9 @@ impl Shared {
         }
         let mut world = self.lock();
         let after = world.places(kind);
-        let is_missed = |place: &&Position| after.contains(place) && !listed.contains(place);
+        // (One that was moved away and back may be on a page at the other place.)
+        let is_listed = |place: &Position| listed.iter().any(|other| other.id == place.id);
+        let is_missed = |place: &&Position| after.contains(place) && !is_listed(place);
         let missed = before.iter().find(is_missed).copied();
         let is_ordered = listed.is_sorted_by(|one, other| one < other);
         world.ledger.demand(missed.is_none(), || {
