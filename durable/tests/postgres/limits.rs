@@ -9,6 +9,7 @@ use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
+use wheelwork::Dispatch;
 use wheelwork_durable::{Durable, HeldWhy, Rate};
 
 const MS: Duration = Duration::from_millis(1);
@@ -25,7 +26,9 @@ fn two_nodes_keep_to_a_rate() {
     let begun = Arc::new(Mutex::new(Vec::new()));
     let node = || {
         let begun = begun.clone();
-        let builder = Durable::builder(schema.store());
+        // (Threads of its own: handlers that wait here must not have those of other tests.)
+        let threads = Dispatch::RayonThreads(4);
+        let builder = Durable::builder(schema.store()).dispatch(threads);
         let builder = builder.on("mail", move |_| {
             begun.lock().unwrap().push(Instant::now());
             Ok(())
@@ -96,7 +99,9 @@ fn two_nodes_share_calls_and_one_gets_those_of_the_other() {
     let opens = [Arc::new(Open::default()), Arc::new(Open::default())];
     let node = |open: &Arc<Open>| {
         let open = open.clone();
-        let builder = Durable::builder(schema.store());
+        // (Threads of its own: handlers that wait here must not have those of other tests.)
+        let threads = Dispatch::RayonThreads(4);
+        let builder = Durable::builder(schema.store()).dispatch(threads);
         let builder = builder.on("mail", move |_| {
             open.call();
             Ok(())
