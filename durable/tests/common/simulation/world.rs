@@ -382,7 +382,8 @@ impl World {
 
     /// Whether a caller may be told that a row's last moments had come.
     pub fn may_be_gone(&self, row: &Row) -> bool {
-        self.scene.is_fleet() && self.ledger.is_claimed(row)
+        // (Its owner may release a row meanwhile that is held, and it is claimed at once.)
+        self.scene.is_fleet() && (self.ledger.is_claimed(row) || row.held().is_some())
     }
 
     /// Whether a user's transaction may be in the way of changes of this target.
