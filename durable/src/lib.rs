@@ -62,6 +62,7 @@ pub use api::bulk::{Bulk, BulkProgress, DeadQuery, Shift};
 #[cfg(feature = "calendar")]
 pub use api::calendars::{CalendarPage, CalendarRow};
 pub use api::client::{Durable, DurableClient};
+pub use api::done::{DonePage, DoneQuery};
 pub use api::keyed::Keyed;
 pub use api::list::{ListPage, ListQuery};
 #[cfg(feature = "metrics")]
@@ -82,11 +83,12 @@ pub use queue::outage::{Health, Outage};
 pub use queue::stats::DurableStats;
 pub use queue::ticket::Ticket;
 pub use store::contract::{StoreCause, StoreError};
+pub use store::done::{DoneEnding, DoneTimer};
 #[cfg(feature = "__faults")]
 #[doc(hidden)]
 pub use store::fault::{DURABLE_FAULTS, DurableFault, set_durable_fault};
 pub use store::fleet::{Fleet, FleetNode, FleetPartition};
-pub use store::list::{ListCursor, ParseCursorError, TimerState};
+pub use store::list::{DoneCursor, ListCursor, ParseCursorError, TimerState};
 pub use store::row::{
     Cause, DeadLetter, DurableId, Held, HeldWhy, ParseIdError, Partition, Row, StoreTime,
 };
@@ -110,8 +112,10 @@ pub use stores::redb::{CheckReport, Redb, RedbBuilder, SalvageReport};
 #[doc(hidden)]
 pub mod contract {
     pub use crate::store::contract::{
-        Gate, Lease, LeaseNews, NodeKinds, SharedStore, Snapshot, Store, StoreClock, StoreSize,
+        DoneStore, Gate, Lease, LeaseNews, NodeKinds, SharedStore, Snapshot, Store, StoreClock,
+        StoreSize,
     };
+    pub use crate::store::done::{DoneForgotten, DoneListed, DonePlace, DoneRange};
     pub use crate::store::grant::{Grant, NodeCalls, Want, WantedCalls, share_calls, take_tokens};
     pub use crate::store::list::{Listed, RowFilter};
     pub use crate::store::row::{Held, HeldWhy, Position};

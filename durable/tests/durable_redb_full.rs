@@ -3,6 +3,7 @@
 //!
 //! - Sweeps are put off while the disk is full. They are done when it has room again.
 //! - Cancels, acks and the cancel of a whole kind work on a full disk. So does an open.
+//! - Acks leave no records there, and none are removed, until there is room.
 //! - Large timers are tried again and die on a full disk, some in each commit.
 //! - Without the reserve the same calls end the store.
 //! - A disk that fills up ten times, and is cleared, costs no timer. Where `WHEELWORK_HEAL_FOLDER`
@@ -11,7 +12,7 @@
 #[path = "common/durable_model.rs"]
 mod durable_model;
 
-use durable_model::{Folder, HandedOut, contents, row};
+use durable_model::{Folder, HandedOut, contents, done, row};
 use redb::StorageBackend;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -23,7 +24,9 @@ use wheelwork::ManualClock;
 use wheelwork_durable::contract::{
     KindSlice, Outcome, Position, Settled, SliceLimit, Store, Target, Write,
 };
-use wheelwork_durable::{Cause, Durable, DurableError, Redb, RetryPolicy, Row, StoreError};
+use wheelwork_durable::{
+    Cause, DoneTimer, Durable, DurableError, Redb, RetryPolicy, Row, StoreError, StoreTime,
+};
 
 const BLOCK: u64 = 4096;
 
@@ -131,6 +134,11 @@ fn open(disk: &Backend, has_reserve: bool) -> Result<Redb, StoreError> {
     }
 }
 
+/// So many seconds after the begin of the store's clock.
+fn at_secs(secs: u64) -> StoreTime {
+    StoreTime::from_millis((1_000_000 + secs) * 1_000)
+}
+
 /// Has the store's clock show `secs` seconds after its begin.
 fn set(store: &mut Redb, secs: u64) {
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + secs);
@@ -195,9 +203,18 @@ fn live_on_a_full_disk(
             due: row.due,
             epoch,
         };
-        commit(store, vec![Write::Ack { of, next: None }])?;
+        let kept = Box::new(DoneTimer::new(of.id, of.due, "many".into(), at_secs(secs)));
+        let next = None;
+        let outcomes = commit(store, vec![Write::AckKept { of, next, kept }])?;
+        assert_eq!(outcomes, [Outcome::Settled(true, None)]);
     }
     assert!(store.recent_rows() > 0, "there was room for sweeps");
+    let records = done(store).len();
+    assert!(records < 158, "a full disk has {records} records");
+    let later = at_secs(1_000);
+    let forget = |store: &mut Redb| store.done().unwrap().forget(later, 1_000).unwrap();
+    assert!(!forget(store).has_more);
+    assert_eq!(done(store).len(), records, "none is removed");
     let before = rows.len();
     let (mut after, mut gone) = (Some(Position::MIN), 0);
     while let Some(position) = after {
@@ -220,6 +237,14 @@ fn live_on_a_full_disk(
         sweep(store)?;
     }
     assert_eq!(store.recent_rows(), 0, "sweeps are done once there is room");
+    let row = rows.swap_remove(0);
+    let (id, due) = (row.id, row.due);
+    let kept = Box::new(DoneTimer::new(id, due, row.kind, at_secs(2_000)));
+    let (of, next) = (Settled { id, due, epoch }, None);
+    commit(store, vec![Write::AckKept { of, next, kept }])?;
+    assert_eq!(done(store).len(), records + 1, "there is room again");
+    forget(store);
+    assert_eq!(done(store).len(), 1, "and they are removed");
     rows.sort_by_key(Row::position);
     Ok(rows)
 }

@@ -13,6 +13,8 @@
 //! - A process whose store fails goes on when the store is back, and so does a node of a fleet.
 //!   What its handlers say meanwhile counts if its leases have not run out.
 //! - What is paused is not handed out, and is handed out when the pause is over.
+//! - A run that is done leaves exactly one record, if records are kept, and the record goes when
+//!   its time is over, and not before.
 //! - A timer whose kind has no handler waits for one, and becomes a dead letter only after a week.
 //!
 //! `WHEELWORK_SEEDS` seeds are tried, from `WHEELWORK_SEED` on. A seed that fails prints its story.
@@ -142,6 +144,25 @@ fn each_broken_step_of_a_pause_breaks_a_promise() {
     }
     let ignored = DurableFault::PauseIgnored;
     seeds::demand_noticed("PauseIgnored", 0..BROKEN_SEEDS, Some(ignored), fleet(None));
+}
+
+#[cfg(feature = "__faults")]
+#[test]
+fn each_broken_step_of_records_breaks_a_promise() {
+    use wheelwork_durable::DurableFault;
+    for fault in [
+        DurableFault::DoneLost,
+        DurableFault::DoneUnfenced,
+        DurableFault::DoneForgottenEarly,
+    ] {
+        seeds::demand_noticed(&format!("{fault:?}"), 0..2_000, Some(fault), alone);
+    }
+    for fault in [DurableFault::DoneLost, DurableFault::DoneForgottenEarly] {
+        let (name, seeds) = (format!("{fault:?}"), 0..BROKEN_SEEDS);
+        seeds::demand_noticed(&name, seeds, Some(fault), fleet(None));
+    }
+    let (broken, seeds) = (StoreBreak::DoneUnfenced, 0..BROKEN_SEEDS);
+    seeds::demand_noticed(&format!("{broken:?}"), seeds, None, fleet(Some(broken)));
 }
 
 #[cfg(feature = "__faults")]

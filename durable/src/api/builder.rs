@@ -524,6 +524,10 @@ impl<S: Store> DurableBuilder<S> {
             let why = "the store has a clock of its own, and cannot be given one";
             return Err(OpenError::Setting(why.to_owned()));
         }
+        if self.hooks.keep_done.is_some() && store.done().is_none() {
+            let why = "this store keeps no records of runs that are done (`keep_done`)";
+            return Err(OpenError::Setting(why.to_owned()));
+        }
         let payload_max = self.payload_max.min(store.payload_max());
         let (senders, requests) = queue();
         let shared = Arc::new(DurableShared::new(

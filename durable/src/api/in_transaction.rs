@@ -3,8 +3,7 @@
 use super::builder::DurableBuilder;
 use crate::handler::answer::{GiveUp, Later};
 use crate::handler::delivery::{Delivery, HandlerResult};
-use crate::handler::kinds::{HasRight, KindHandler};
-use crate::store::write::Write;
+use crate::handler::kinds::{AckOf, HasRight, KindHandler};
 use crate::stores::postgres::acknowledge::AckError;
 use crate::stores::postgres::blocking::{HandlerConnection, HandlerDatabase, PostgresTransaction};
 use crate::stores::postgres::session::apart;
@@ -98,7 +97,7 @@ impl DurableBuilder<Postgres> {
             database: self.store.for_handlers(),
             free: Mutex::default(),
         };
-        let run = move |delivery: &Delivery, ack: &Write, has_right: HasRight<'_>| {
+        let run = move |delivery: &Delivery, ack: AckOf<'_>, has_right: HasRight<'_>| {
             let work = |transaction: &mut PostgresTransaction<'_>| {
                 if let Some(left) = delivery.time_left() {
                     limit_statements(transaction, left)?;
@@ -129,7 +128,7 @@ fn limit_statements(
 
 fn run_in(
     connections: &Connections,
-    ack: &Write,
+    ack: AckOf<'_>,
     has_right: HasRight<'_>,
     handler: impl Fn(&mut PostgresTransaction<'_>) -> HandlerResult,
 ) -> HandlerResult {
@@ -198,12 +197,12 @@ fn is_conflict(error: &(dyn Error + Send + Sync + 'static)) -> bool {
 /// Calls the handler, acknowledges its timer, and commits both.
 fn work_in(
     mut transaction: PostgresTransaction<'_>,
-    ack: &Write,
+    ack: AckOf<'_>,
     has_right: HasRight<'_>,
     handler: impl Fn(&mut PostgresTransaction<'_>) -> HandlerResult,
 ) -> HandlerResult {
     match catch_unwind(AssertUnwindSafe(|| handler(&mut transaction))) {
-        Ok(Ok(())) => match transaction.commit_with(ack, has_right)? {
+        Ok(Ok(())) => match transaction.commit_with(&ack(), has_right)? {
             true => Ok(()),
             false => Err(STALE.into()),
         },

@@ -11,8 +11,8 @@ impl Ruled<'_> {
     /// `burst + per_second * T` of them are let through to their handlers; where nodes share the
     /// store, at most `burst + per_second * (T + 1)` on all of them. A retry counts as another one.
     /// Those that are due and not let through wait in the store, in the order of their deadlines,
-    /// and can be cancelled, moved and listed meanwhile
-    /// ([`HeldWhy::Limited`](crate::HeldWhy)). Timers of other kinds do not wait for them.
+    /// and can be cancelled, moved and listed meanwhile ([`HeldWhy::Limited`](crate::HeldWhy)).
+    /// Timers of other kinds do not wait for them.
     ///
     /// The first timer is let through when the first token comes: `1 / per_second` seconds after
     /// the rate was set, or after a program was started that has its store for itself. It is

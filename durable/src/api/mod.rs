@@ -6,6 +6,7 @@ pub(crate) mod bulk;
 #[cfg(feature = "calendar")]
 pub(crate) mod calendars;
 pub(crate) mod client;
+pub(crate) mod done;
 pub(crate) mod health;
 #[cfg(feature = "postgres")]
 pub(crate) mod in_transaction;

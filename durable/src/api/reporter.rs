@@ -110,7 +110,7 @@ const COUNTERS: [Figure; 15] = [
     ),
 ];
 
-const GAUGES: [Figure; 9] = [
+const GAUGES: [Figure; 10] = [
     figure(
         "wheelwork_durable_down",
         "1 while the store does not work, else 0.",
@@ -140,6 +140,11 @@ const GAUGES: [Figure; 9] = [
         "wheelwork_durable_limited",
         "Timers that wait, as a rate or a limit of calls lets others go first.",
         |stats| stats.limited,
+    ),
+    figure(
+        "wheelwork_durable_done_kept",
+        "Records of runs that are done.",
+        |stats| stats.done_kept,
     ),
     figure(
         "wheelwork_durable_disk_bytes",

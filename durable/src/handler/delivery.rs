@@ -1,6 +1,7 @@
 //! Delivery: what a handler gets, and what it says.
 
 use super::limit::Limit;
+use crate::store::done::DoneTimer;
 use crate::store::row::{DurableId, Row, StoreTime};
 use crate::store::when::When;
 use crate::store::write::Settled;
@@ -211,6 +212,8 @@ pub(crate) struct Done {
     pub(crate) of: Settled,
     /// How late it was handed over.
     pub(crate) lateness_ns: u64,
+    /// The record that is to be kept of it.
+    pub(crate) record: Option<Box<DoneTimer>>,
 }
 
 /// What the writer needs to know of a delivery that has ended otherwise.
@@ -227,6 +230,8 @@ pub(crate) struct Settlement {
     pub(crate) verdict: Verdict,
     /// How late it was handed over. `None`: to no handler.
     pub(crate) lateness_ns: Option<u64>,
+    /// The record that is to be kept of it, if it is done.
+    pub(crate) record: Option<Box<DoneTimer>>,
 }
 
 impl Delivery {
@@ -264,6 +269,7 @@ impl Settlement {
             made_up: delivery.made_up,
             verdict,
             lateness_ns,
+            record: None,
         }
     }
 }

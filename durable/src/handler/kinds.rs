@@ -38,7 +38,11 @@ pub(crate) type OneHandler = Box<dyn Fn(&Delivery) -> Said + Send + Sync>;
 /// something again.
 #[cfg(feature = "postgres")]
 pub(crate) type TransactionHandler =
-    Box<dyn Fn(&Delivery, &Write, HasRight<'_>) -> HandlerResult + Send + Sync>;
+    Box<dyn Fn(&Delivery, AckOf<'_>, HasRight<'_>) -> HandlerResult + Send + Sync>;
+
+/// Makes the change that acknowledges a timer, when its handler has answered.
+#[cfg(feature = "postgres")]
+pub(crate) type AckOf<'a> = &'a (dyn Fn() -> Write + Sync);
 
 /// Whether a timer's lease is still the node's, as far as the node knows.
 #[cfg(feature = "postgres")]

@@ -113,6 +113,8 @@ pub(crate) struct DurableHooks {
     pub(crate) spawner: Option<Box<dyn Fn(SpawnedFuture) + Send + Sync>>,
     pub(crate) trace_context: Option<TraceHook>,
     pub(crate) restore_trace: Option<RestoreHook>,
+    /// How long records of runs that are done are kept, if they are.
+    pub(crate) keep_done: Option<Duration>,
 }
 
 /// Requests that may wait for the writer. If a caller leaves one more, it waits for its answer.
@@ -141,6 +143,8 @@ pub(crate) struct DurableShared {
     store_clock: Option<Arc<dyn StoreClock>>,
     /// The leases, if other nodes may have some.
     pub(crate) rights: Option<LeaseRights>,
+    /// Records are kept of runs that are done, under this name of the node.
+    keeps_done: Option<Arc<str>>,
     ticking: Clock,
     /// The process in which the writer is.
     made_in: Process,
@@ -167,6 +171,8 @@ impl DurableShared {
         clock: Option<ManualClock>,
         store: &mut dyn Store,
     ) -> Self {
+        let is_kept = hooks.keep_done.is_some_and(|keep| !keep.is_zero());
+        let keeps_done = store.done().filter(|_| is_kept).map(|done| done.node());
         let shared = store.shared();
         let store_clock = shared.as_ref().map(|store| store.clock());
         let rights = shared.map(|store| LeaseRights::new(store.partitions()));
@@ -185,6 +191,7 @@ impl DurableShared {
             clock,
             store_clock,
             rights,
+            keeps_done,
             ticking: Clock::boot().unwrap_or_else(Clock::monotonic),
             made_in: Process::current(),
             claims: Claims::new(),
@@ -230,6 +237,11 @@ impl DurableShared {
         };
         let now_ns = u64::try_from(self.elapsed().as_nanos()).unwrap_or(u64::MAX);
         rights.allow(partition, epoch, now_ns)
+    }
+
+    /// The name of this node in the records that it keeps of runs that are done, if it keeps any.
+    pub(crate) fn keeps_done(&self) -> Option<&Arc<str>> {
+        self.keeps_done.as_ref()
     }
 
     /// Whether the clock is moved by hand, so that the writer has no thread.

@@ -1,8 +1,9 @@
 //! Paging: a page of a list, while the writer reads it slice by slice.
 
 use super::ticket::Teller;
+use crate::store::done::{DonePlace, DoneRange, DoneTimer};
 use crate::store::list::{RowFilter, TimerState};
-use crate::store::row::{Position, Row, StoreTime};
+use crate::store::row::{DurableId, Position, Row, StoreTime};
 
 /// What a page is to have.
 #[derive(Clone, Debug)]
@@ -47,4 +48,39 @@ impl Paging {
             teller,
         }
     }
+}
+
+/// Which records of runs a page is to have.
+#[derive(Clone, Debug)]
+pub(crate) struct DonePaged {
+    pub(crate) range: DoneRange,
+    pub(crate) filter: RowFilter,
+    /// Those of this timer.
+    pub(crate) id: Option<DurableId>,
+}
+
+impl DonePaged {
+    /// Whether a record is wanted.
+    pub(crate) fn takes(&self, done: &DoneTimer) -> bool {
+        let is_it = self.id.is_none_or(|id| id == done.id);
+        is_it && (self.filter).takes_parts(&done.kind, done.key.as_deref(), false)
+    }
+
+    /// Whether all records of the range are wanted.
+    pub(crate) fn is_all(&self) -> bool {
+        self.id.is_none() && self.filter.is_all()
+    }
+}
+
+/// What was found: slices of records, and where the next page begins, if there may be more.
+pub(crate) type DoneFound = (Vec<Vec<DoneTimer>>, Option<DonePlace>);
+
+/// A page of records that is being read.
+pub(crate) struct DonePaging {
+    /// What is still to be read.
+    pub(crate) rest: DonePaged,
+    pub(crate) found: Vec<Vec<DoneTimer>>,
+    /// How many more are wanted.
+    pub(crate) left: usize,
+    pub(crate) teller: Teller<DoneFound>,
 }

@@ -6,7 +6,7 @@
 //! what each is answered with.
 
 use super::bulk::{BulkCounts, BulkTask};
-use super::paging::{Found, Paged, Paging};
+use super::paging::{DoneFound, DonePaged, DonePaging, Found, Paged, Paging};
 use super::throttle::Refused;
 use super::ticket::Teller;
 use crate::handler::delivery::{Delivery, Done, Settlement};
@@ -110,6 +110,8 @@ pub(crate) enum Look {
     Snapshot(Teller<Option<Box<dyn Snapshot>>>),
     /// A page of rows. (Boxed: it is large.)
     Page(Box<Paging>),
+    /// A page of records of runs.
+    Done(Box<DonePaging>),
     /// Dead letters behind this one.
     Dead(Option<DurableId>, Listing<DeadLetter>),
     /// Which kinds wait for a handler.
@@ -190,6 +192,16 @@ impl Request {
     /// A page of rows, at most `limit` of them.
     pub(crate) fn page(paged: Paged, limit: usize, teller: Teller<Found>) -> Self {
         Self::Look(Look::Page(Box::new(Paging::new(paged, limit, teller))))
+    }
+
+    /// A page of records of runs, at most `limit` of them.
+    pub(crate) fn done(rest: DonePaged, limit: usize, teller: Teller<DoneFound>) -> Self {
+        Self::Look(Look::Done(Box::new(DonePaging {
+            rest,
+            found: Vec::new(),
+            left: limit,
+            teller,
+        })))
     }
 
     pub(crate) fn dead(
@@ -317,6 +329,7 @@ impl Look {
             Self::Fleet(teller) => teller.tell(Err(error)),
             Self::Snapshot(teller) => teller.tell(Err(error)),
             Self::Page(paging) => paging.teller.tell(Err(error)),
+            Self::Done(paging) => paging.teller.tell(Err(error)),
             Self::Dead(_, listing) => listing.teller.tell(Err(error)),
             Self::Unhandled(counting) => counting.teller.tell(Err(error)),
             Self::Rules(teller) => teller.tell(Err(error)),

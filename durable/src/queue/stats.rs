@@ -43,6 +43,7 @@ pub(crate) struct WriterCounts {
     pub(crate) unhandled: Counter,
     pub(crate) paused: Counter,
     pub(crate) limited: Counter,
+    pub(crate) done_kept: Counter,
     pub(crate) disk_bytes: Counter,
     pub(crate) outages: Counter,
     /// 1 while the store does not work.
@@ -118,6 +119,10 @@ pub struct DurableStats {
     /// Timers that are held by a rate or a limit of calls, as of the last minute or so; in a fleet
     /// those of this node's partitions.
     pub limited: u64,
+    /// Records of runs that are done ([`keep_done`](crate::DurableBuilder::keep_done)), as of the
+    /// last second or so; in a fleet of the last minute or minutes, of all nodes. 0 in a program
+    /// that does not keep them.
+    pub done_kept: u64,
     /// Size of the store on disk, in bytes, as of the last second or so. `None`: it is not known.
     pub disk_bytes: Option<u64>,
     /// Timers in the window, those that are being handled included.
@@ -199,6 +204,7 @@ impl WriterCounts {
             unhandled: self.unhandled.get(),
             paused: self.paused.get(),
             limited: self.limited.get(),
+            done_kept: self.done_kept.get(),
             disk_bytes: (disk_bytes > 0).then_some(disk_bytes),
             window_rows: self.window_rows.get(),
             window_bytes: self.window_bytes.get(),

@@ -1,7 +1,7 @@
 //! Batch: calls a handler that takes several timers.
 
 use super::limit::note_over_time;
-use super::settle::{lateness, settle, verdict};
+use super::settle::{Called, settle, verdict};
 use super::traced::traced_batch;
 use crate::handler::caught::caught;
 use crate::handler::delivery::Delivery;
@@ -12,7 +12,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Calls the handler with these timers, and tells the writer how each ended.
 pub(super) fn call_batch(shared: &DurableShared, handler: &BatchHandler, timers: &[Delivery]) {
-    let lateness: Vec<u64> = timers.iter().map(|timer| lateness(shared, timer)).collect();
+    let called = timers.iter().map(|timer| Called::now(shared, timer));
+    let called: Vec<Called> = called.collect();
     let results = traced_batch(timers, || {
         catch_unwind(AssertUnwindSafe(|| handler(timers)))
     });
@@ -28,7 +29,7 @@ pub(super) fn call_batch(shared: &DurableShared, handler: &BatchHandler, timers:
         }
     };
     let mut results = results.into_iter();
-    for (delivery, lateness) in timers.iter().zip(lateness) {
+    for (delivery, called) in timers.iter().zip(called) {
         let result = results.next().unwrap_or_else(|| {
             let why = panic
                 .as_deref()
@@ -36,7 +37,7 @@ pub(super) fn call_batch(shared: &DurableShared, handler: &BatchHandler, timers:
             Err(why.into())
         });
         let verdict = verdict(shared, delivery, Ok(result));
-        settle(shared, delivery, verdict, Some(lateness));
+        settle(shared, delivery, verdict, Some(called));
     }
     caught(|| drop(results));
 }

@@ -3,7 +3,7 @@
 use super::admit::{goes_alone, has_begun, has_expired, may_still_begin};
 use super::limit::{Alarm, begin_limit, note_over_time};
 use super::passes::Passes;
-use super::settle::{lateness, settle, verdict};
+use super::settle::{Called, settle, verdict};
 use super::traced::{DeliverySpan, begin_span, end_span, in_span};
 use crate::handler::caught::caught;
 use crate::handler::delivery::{Delivery, HandlerResult};
@@ -35,8 +35,8 @@ pub(super) struct AsyncRun {
     place: CallPlace,
     /// What it has of its limits.
     passes: Passes,
-    /// How late the handler was called. `None`: it was not.
-    lateness: Option<u64>,
+    /// The call of the handler. `None`: it was not called.
+    called: Option<Called>,
     future: Option<HandlerFuture>,
     /// The answer to TrialBegin, which it waits for.
     begun: Option<Ticket<TrialBegun>>,
@@ -62,7 +62,7 @@ impl AsyncRun {
             delivery,
             place,
             passes: Passes::default(),
-            lateness: None,
+            called: None,
             future: None,
             begun: None,
             span: Default::default(),
@@ -120,7 +120,7 @@ impl AsyncRun {
         let of_kind = kind.and_then(|kind| kind.time_limit);
         begin_limit(&self.shared, of_kind, &mut self.delivery);
         self.alarm = Alarm::set(&self.shared, &self.delivery);
-        self.lateness = Some(lateness(&self.shared, &self.delivery));
+        self.called = Some(Called::now(&self.shared, &self.delivery));
         if let Some(KindHandler::Async(handler)) = kind.and_then(|kind| kind.handler.as_ref()) {
             self.span = begin_span(&self.shared, &self.delivery);
             let made = in_span(&self.shared, &self.delivery, &self.span, || {
@@ -145,7 +145,7 @@ impl AsyncRun {
         self.polled_by = self
             .polled_by
             .map(|former| self.shared.futures.move_here(former));
-        if self.lateness.is_none() && !self.is_over && self.begin(context).is_pending() {
+        if self.called.is_none() && !self.is_over && self.begin(context).is_pending() {
             return Poll::Pending;
         }
         let delivery = &self.delivery;
@@ -193,7 +193,7 @@ impl AsyncRun {
             }
         };
         let verdict = verdict(&self.shared, &self.delivery, answer);
-        settle(&self.shared, &self.delivery, verdict, self.lateness);
+        settle(&self.shared, &self.delivery, verdict, self.called);
         self.leave();
     }
 

@@ -3,7 +3,7 @@
 
 use super::admit::has_right;
 use super::limit::note_over_time;
-use super::settle::{lateness, settle, verdict};
+use super::settle::{Called, record_of, settle, verdict};
 use super::traced::traced;
 use crate::handler::delivery::{Delivery, Done, Settlement, Verdict};
 use crate::handler::ending::Ending;
@@ -23,17 +23,18 @@ pub(super) fn call_in_transaction(
     handler: &TransactionHandler,
     delivery: &Delivery,
 ) {
-    let lateness_ns = lateness(shared, delivery);
+    let called = Called::now(shared, delivery);
+    let lateness_ns = called.lateness_ns;
     let (row, of) = (&delivery.row, delivery.settled());
     let done = Settlement::new(delivery, Verdict::Done, Some(lateness_ns));
     let retry = || shared.kinds.retry_of(&row.kind);
     let Ending::Acked(next) = done.ending(retry, begun(row.due, lateness_ns)) else {
         // (Its calendar cannot be read, so no transaction can end it. The writer buries it.)
-        return settle(shared, delivery, Verdict::Done, Some(lateness_ns));
+        return settle(shared, delivery, Verdict::Done, Some(called));
     };
-    let ack = Write::Ack {
-        of: of.clone(),
-        next: next.at,
+    let ack = || {
+        let record = record_of(shared, delivery, &Verdict::Done, Some(called));
+        Write::ack(of.clone(), next.at, record)
     };
     let has_right = || has_right(shared, delivery);
     let answer = traced(shared, delivery, || {
@@ -42,7 +43,12 @@ pub(super) fn call_in_transaction(
     note_over_time(shared, delivery);
     match answer {
         Ok(Ok(())) => {
-            shared.tell(Told::Acked(Done { of, lateness_ns }, next.made_up));
+            let done = Done {
+                of,
+                lateness_ns,
+                record: None,
+            };
+            shared.tell(Told::Acked(done, next.made_up));
             if row.calendar.is_some() {
                 // It may have a next run, for which the writer has to look.
                 shared.tell(Told::News);
@@ -50,7 +56,7 @@ pub(super) fn call_in_transaction(
         }
         answer => {
             let verdict = verdict(shared, delivery, answer);
-            settle(shared, delivery, verdict, Some(lateness_ns));
+            settle(shared, delivery, verdict, Some(called));
         }
     }
 }

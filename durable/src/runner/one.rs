@@ -1,7 +1,7 @@
 //! One: calls a handler that takes one timer.
 
 use super::limit::note_over_time;
-use super::settle::{lateness, settle, verdict};
+use super::settle::{Called, settle, verdict};
 use super::traced::traced;
 use crate::handler::delivery::{Delivery, Verdict};
 use crate::handler::kinds::{OneHandler, Said};
@@ -12,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Calls the handler with this timer, and tells the writer how that ended.
 pub(super) fn call_one(shared: &DurableShared, handler: &OneHandler, delivery: &Delivery) {
-    let lateness = lateness(shared, delivery);
+    let called = Called::now(shared, delivery);
     let said = traced(shared, delivery, || {
         catch_unwind(AssertUnwindSafe(|| handler(delivery)))
     });
@@ -23,5 +23,5 @@ pub(super) fn call_one(shared: &DurableShared, handler: &OneHandler, delivery: &
         Ok(Said::Undecodable(why)) => Verdict::Undecodable(stored_why(&why)),
         Err(panic) => verdict(shared, delivery, Err(panic)),
     };
-    settle(shared, delivery, verdict, Some(lateness));
+    settle(shared, delivery, verdict, Some(called));
 }

@@ -5,6 +5,7 @@
 //! no locks. It decides a timer's outcome: whoever deletes the row ends the timer.
 //! The trait [`Store`] has its ground rules.
 
+use super::done::{DoneForgotten, DoneListed, DoneRange};
 use super::fleet::Fleet;
 use super::grant::{Grant, Want};
 use super::list::{Listed, RowFilter};
@@ -262,6 +263,11 @@ pub trait Store: Send + 'static {
         Ok(false)
     }
 
+    /// What a store has that can keep records of runs that are done. `None`: it cannot.
+    fn done(&mut self) -> Option<&mut dyn DoneStore> {
+        None
+    }
+
     /// What a store has that other nodes write to as well. `None`: this is the only one.
     fn shared(&mut self) -> Option<&mut dyn SharedStore> {
         None
@@ -279,6 +285,38 @@ pub trait Snapshot: Send {
     /// # Errors
     /// Those of the new file, and damage of a row that is copied. The store goes on.
     fn copy(self: Box<Self>, path: &Path) -> Result<BackupReport, StoreError>;
+}
+
+/// What a store can do that keeps records of runs that are done
+/// ([`Write::AckKept`]). The writer alone calls it.
+///
+/// # Example
+/// ```
+/// use wheelwork_durable::contract::{DoneRange, Store};
+/// use wheelwork_durable::{Memory, StoreTime};
+///
+/// let mut store = Memory::new();
+/// store.acquire()?;
+/// let done = store.done().expect("it keeps records");
+/// assert!(done.look(&DoneRange::ALL, 100)?.done.is_empty());
+/// assert!(!done.forget(StoreTime::from_millis(1_000), 100)?.has_more);
+/// assert_eq!(done.count()?, 0);
+/// # Ok::<(), wheelwork_durable::StoreError>(())
+/// ```
+pub trait DoneStore {
+    /// The name of this node, as its records have it. Empty: the store has one process alone.
+    fn node(&self) -> Arc<str>;
+
+    /// Reads the next records of a range, and about `limit` of them: of all nodes.
+    fn look(&mut self, range: &DoneRange, limit: usize) -> Result<DoneListed, StoreError>;
+
+    /// Removes about `limit` records that have ended before a time, the oldest first. Where nodes
+    /// share the store, those of the partitions that this node owns. A store without room removes
+    /// nothing.
+    fn forget(&mut self, before: StoreTime, limit: usize) -> Result<DoneForgotten, StoreError>;
+
+    /// How many there are. An estimate is right, where counting takes long.
+    fn count(&mut self) -> Result<u64, StoreError>;
 }
 
 /// What a store that several nodes share can do beside [`Store`]. The writer alone calls it, but

@@ -147,6 +147,12 @@ pub enum DurableFault {
     QueueForgotten,
     /// ThrottleRelease: a row that goes on counts as a newcomer.
     ReleasedNewcomer,
+    /// RunSettle: a run that is done leaves no record.
+    DoneLost,
+    /// TurnCommit: a run leaves its record, though the store refuses the answer of its handler.
+    DoneUnfenced,
+    /// DoneForget: records are removed before their time.
+    DoneForgottenEarly,
 }
 
 /// Those that the simulation of a process notices, but for the steps of an outage and of a hold.

@@ -1,5 +1,6 @@
 //! List: what a look at many rows asks for, and what it has found.
 
+use super::done::DonePlace;
 use super::row::{DurableId, Position, Row};
 use super::write::SliceLimit;
 use std::collections::HashSet;
@@ -165,7 +166,7 @@ impl fmt::Debug for ListCursor {
     }
 }
 
-/// A text that is no [`ListCursor`].
+/// A text that is no [`ListCursor`], or no [`DoneCursor`].
 ///
 /// # Example
 /// See [`ListCursor`].
@@ -174,7 +175,7 @@ pub struct ParseCursorError;
 
 impl fmt::Display for ParseCursorError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a cursor of a list has 44 hexadecimal digits")
+        f.write_str("this is no cursor of a list, which has 44 hexadecimal digits, or 56")
     }
 }
 
@@ -193,6 +194,58 @@ impl FromStr for ListCursor {
         Ok(Self(Position {
             due: super::row::StoreTime::from_millis(due),
             id: id.parse().map_err(|_| ParseCursorError)?,
+        }))
+    }
+}
+
+/// Where a page of [`done_page`](crate::DurableClient::done_page) has ended: the next one begins
+/// there. It names a place, and no record, so it holds when records come and go, when the program
+/// starts again, and on each node of a fleet.
+///
+/// As a text it has 56 hexadecimal digits, and goes through a URL.
+///
+/// # Example
+/// ```
+/// use wheelwork_durable::DoneCursor;
+///
+/// let text = "0".repeat(56);
+/// let cursor: DoneCursor = text.parse()?;
+/// assert_eq!(cursor.to_string(), text);
+/// assert!("0123".parse::<DoneCursor>().is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DoneCursor(pub(crate) DonePlace);
+
+impl fmt::Display for DoneCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let DonePlace { ended, id, due } = self.0;
+        let (ended, due) = (ended.as_millis(), due.as_millis());
+        write!(f, "{ended:012x}{id}{due:012x}")
+    }
+}
+
+impl fmt::Debug for DoneCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DoneCursor({self})")
+    }
+}
+
+impl FromStr for DoneCursor {
+    type Err = ParseCursorError;
+
+    fn from_str(text: &str) -> Result<Self, ParseCursorError> {
+        let is_digit = |byte: u8| byte.is_ascii_hexdigit();
+        if text.len() != 2 * DUE_DIGITS + ID_DIGITS || !text.bytes().all(is_digit) {
+            return Err(ParseCursorError);
+        }
+        let (ended, rest) = text.split_at(DUE_DIGITS);
+        let (id, due) = rest.split_at(ID_DIGITS);
+        let time = |digits| u64::from_str_radix(digits, 16).map(super::row::StoreTime::from_millis);
+        Ok(Self(DonePlace {
+            ended: time(ended).map_err(|_| ParseCursorError)?,
+            id: id.parse().map_err(|_| ParseCursorError)?,
+            due: time(due).map_err(|_| ParseCursorError)?,
         }))
     }
 }

@@ -13,6 +13,8 @@ pub struct BackupReport {
     pub rows: u64,
     /// Dead letters.
     pub dead: u64,
+    /// Records of runs that are done.
+    pub done: u64,
     /// The length of the new file, in bytes.
     pub bytes: u64,
     /// How long it took.

@@ -4,6 +4,8 @@
 //! that say which rows were ended or moved. So stores and the writer need not match all kinds of
 //! changes.
 
+use super::done::DoneTimer;
+use super::fault::{DurableFault, is_broken};
 #[cfg(feature = "postgres")]
 use super::row::Partition;
 use super::row::{Cause, DurableId, HeldWhy, Position, Row, StoreTime};
@@ -181,6 +183,17 @@ pub enum Write {
         /// The calendar's next run.
         next: Option<StoreTime>,
     },
+    /// Does what [`Ack`](Self::Ack) does, and keeps a record of the run if it has: a run that is
+    /// not acknowledged leaves none. A store without room may leave the record out. For stores
+    /// with [`done`](crate::contract::Store::done) alone. Outcome: [`Outcome::Settled`].
+    AckKept {
+        /// The row.
+        of: Settled,
+        /// The calendar's next run.
+        next: Option<StoreTime>,
+        /// The record.
+        kept: Box<DoneTimer>,
+    },
     /// A handler has failed. Moves the row to `at`, and sets its attempts and crashes. The row is
     /// no longer a suspect. A superseded row is deleted. Outcome: [`Outcome::Settled`], with the
     /// row unless it was deleted.
@@ -288,6 +301,18 @@ pub enum TrialBegun {
 }
 
 impl Write {
+    /// The acknowledgement of a run, of which a record may be kept.
+    pub(crate) fn ack(
+        of: Settled,
+        next: Option<StoreTime>,
+        record: Option<Box<DoneTimer>>,
+    ) -> Self {
+        match record.filter(|_| !is_broken(DurableFault::DoneLost)) {
+            None => Self::Ack { of, next },
+            Some(kept) => Self::AckKept { of, next, kept },
+        }
+    }
+
     /// The row that it names by its id.
     pub(crate) fn names_row(&self) -> Option<DurableId> {
         match self {
@@ -319,6 +344,7 @@ impl Write {
         match self {
             Self::Begin { of, .. }
             | Self::Ack { of, .. }
+            | Self::AckKept { of, .. }
             | Self::Retry { of, .. }
             | Self::Hold { of, .. }
             | Self::Bury { of, .. } => Some(of),
@@ -362,6 +388,7 @@ impl Write {
             Self::Arm(row) => (Some(&row.kind), row.calendar.as_ref()),
             Self::CancelKind(slice) => (Some(&slice.kind), None),
             Self::Rule(of, _) => (Some(of.text()), None),
+            Self::AckKept { kept, .. } => (Some(&kept.kind), kept.key.as_ref()),
             _ => (None, None),
         };
         let texts = [kind, calendar, self.names_key()];
@@ -376,9 +403,11 @@ impl Write {
             Self::Move(..) => Outcome::Moved(None),
             Self::CancelKind(_) => Outcome::CancelledMany(Vec::new(), None),
             Self::Begin { .. } => Outcome::Begun(TrialBegun::Refused),
-            Self::Ack { .. } | Self::Retry { .. } | Self::Hold { .. } | Self::Bury { .. } => {
-                Outcome::Settled(false, None)
-            }
+            Self::Ack { .. }
+            | Self::AckKept { .. }
+            | Self::Retry { .. }
+            | Self::Hold { .. }
+            | Self::Bury { .. } => Outcome::Settled(false, None),
             Self::Revive(..) => Outcome::Revived(None),
             Self::Discard(_) => Outcome::Discarded(false),
             Self::Rule(..) => Outcome::Ruled(false),

@@ -3,7 +3,8 @@
 //! All that it has lies in maps under one lock. A clone of a [`Memory`] is another node: it has no
 //! lease before it calls `acquire`, and then the former holder has none any more.
 
-use crate::store::contract::{Gate, Lease, Store, StoreError, StoreSize};
+use crate::store::contract::{DoneStore, Gate, Lease, Store, StoreError, StoreSize};
+use crate::store::done::{DoneForgotten, DoneListed, DonePlace, DoneRange, DoneTimer};
 use crate::store::fault::{DurableFault, is_broken};
 use crate::store::row::{DeadLetter, DurableId, Held, Partition, Position, Row, StoreTime};
 use crate::store::rule::{Rule, Rules};
@@ -55,6 +56,7 @@ struct Kept {
     keys: BTreeMap<Arc<str>, DurableId>,
     dead: BTreeMap<DurableId, DeadLetter>,
     rules: Rules,
+    done: BTreeMap<DonePlace, DoneTimer>,
     /// Ids given so far. They begin with 1: nothing is before the first position.
     ids: u64,
     /// The last epoch.
@@ -290,6 +292,14 @@ impl Kept {
                 of,
                 next: Some(next),
             } => self.settle(&of, |kept, row| kept.put_again(row.id, next, 0, 0)),
+            Write::AckKept { of, next, kept } => {
+                let outcome = self.apply(Write::Ack { of, next }, gate);
+                let is_made = matches!(outcome, Outcome::Settled(true, _));
+                if is_made || is_broken(DurableFault::DoneUnfenced) {
+                    self.done.insert(kept.place(), *kept);
+                }
+                outcome
+            }
             Write::Retry {
                 of,
                 at,
@@ -468,6 +478,10 @@ impl Store for Memory {
         Ok(letters)
     }
 
+    fn done(&mut self) -> Option<&mut dyn DoneStore> {
+        Some(self)
+    }
+
     fn size(&mut self) -> Result<StoreSize, StoreError> {
         let kept = self.kept();
         Ok(StoreSize::new(
@@ -475,5 +489,49 @@ impl Store for Memory {
             kept.dead.len() as u64,
             None,
         ))
+    }
+}
+
+#[doc(hidden)]
+impl DoneStore for Memory {
+    fn node(&self) -> Arc<str> {
+        "".into()
+    }
+
+    fn look(&mut self, range: &DoneRange, limit: usize) -> Result<DoneListed, StoreError> {
+        if range.is_empty() {
+            return Ok(DoneListed::default());
+        }
+        let bounds = (Bound::Excluded(range.above), Bound::Excluded(range.below));
+        let kept = self.kept();
+        let found = kept.done.range(bounds).map(|(_, done)| done.clone());
+        let done: Vec<_> = match range.newest_first {
+            true => found.rev().take(limit).collect(),
+            false => found.take(limit).collect(),
+        };
+        let next = done.last().map(DoneTimer::place);
+        let next = next.filter(|_| done.len() == limit);
+        Ok(DoneListed { done, next })
+    }
+
+    fn forget(&mut self, before: StoreTime, limit: usize) -> Result<DoneForgotten, StoreError> {
+        let mut kept = self.held()?;
+        let mut gone = 0;
+        while gone < limit
+            && let Some(first) = kept.done.first_entry()
+            && first.key().ended < before
+        {
+            first.remove();
+            gone += 1;
+        }
+        let oldest = kept.done.first_key_value().map(|(place, _)| place.ended);
+        Ok(DoneForgotten {
+            has_more: oldest.is_some_and(|oldest| oldest < before),
+            oldest,
+        })
+    }
+
+    fn count(&mut self) -> Result<u64, StoreError> {
+        Ok(self.kept().done.len() as u64)
     }
 }

@@ -32,7 +32,9 @@ impl Writer {
         // What has come since may be put off too.
         self.has_upkeep = true;
         let size = self.core.store.size()?;
+        let kept = self.count_done()?;
         let counts = &self.core.shared.counts;
+        counts.done_kept.set(kept);
         self.core.has_rows = size.rows > 0;
         counts.rows.set(size.rows);
         counts.dead.set(size.dead);

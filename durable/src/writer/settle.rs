@@ -30,10 +30,8 @@ impl Writer {
         match told {
             Told::Done(done) => {
                 self.note_called(&done);
-                let write = Write::Ack {
-                    of: done.of,
-                    next: None,
-                };
+                self.done.note(done.record.as_deref());
+                let write = Write::ack(done.of, None, done.record);
                 changes.add(write, Plan::Settle(Ended::Done), Reply::Nobody);
             }
             #[cfg(feature = "postgres")]
@@ -121,15 +119,23 @@ impl Writer {
         let ending = settlement.ending(retry, now);
         let attempts = settlement.attempts_made();
         let Settlement {
-            of, kind, crashes, ..
+            of,
+            kind,
+            crashes,
+            record,
+            ..
         } = settlement;
         let Settled { id, due, .. } = of;
         match ending {
             Ending::Acked(NextRun { at, made_up }) => {
                 self.core.note_made_up(id, made_up);
-                (Write::Ack { of, next: at }, Ended::Done)
+                self.done.note(record.as_deref());
+                (Write::ack(of, at, record), Ended::Done)
             }
-            Ending::LeftOut(next) => (Write::Ack { of, next }, Ended::LeftOut),
+            Ending::LeftOut(next) => {
+                self.done.note(record.as_deref());
+                (Write::ack(of, next, record), Ended::LeftOut)
+            }
             Ending::Retried(at) => {
                 let retry = Write::Retry {
                     of,

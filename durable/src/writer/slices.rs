@@ -89,6 +89,7 @@ impl Writer {
         for write in &writes {
             match write {
                 Write::Arm(row) => bytes += row.bytes(),
+                Write::AckKept { kept, .. } => bytes += kept.bytes(),
                 Write::Move(..) | Write::Revive(..) | Write::Hold { .. } => {
                     bytes += self.moved_bytes;
                 }
@@ -137,6 +138,7 @@ impl Writer {
     pub(super) fn look_large(&mut self) -> Result<(), StoreError> {
         match self.large.looks.pop_front() {
             Some(Look::Page(paging)) => self.look_at_page(*paging),
+            Some(Look::Done(paging)) => self.look_at_done(*paging),
             Some(Look::Dead(after, listing)) => self.look_at_dead(after, listing),
             Some(Look::Unhandled(counting)) => self.look_at_held(counting),
             Some(short) => self.look(short),

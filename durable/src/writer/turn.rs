@@ -8,6 +8,7 @@
 use super::alone::Alone;
 use super::aside::Aside;
 use super::core::{Core, LOOK_EVERY, Owned};
+use super::done::DoneWork;
 use super::down::Down;
 use super::fleet::Fleet;
 use super::hold::HeldRows;
@@ -76,6 +77,8 @@ pub(crate) struct Writer {
     /// Bytes that a change is taken to write if it moves or revives a row: the average of the last
     /// commit that had such changes.
     pub(super) moved_bytes: usize,
+    /// What is known of records of runs.
+    pub(super) done: DoneWork,
     /// Whether the store may have upkeep to do that it has put off.
     pub(super) has_upkeep: bool,
     /// On a manual clock: the timer of the next turn.
@@ -150,6 +153,7 @@ impl Writer {
             offset: None,
             measured: None,
             moved_bytes: MOVED_BYTES_FIRST,
+            done: DoneWork::default(),
             has_upkeep: true,
             next_turn: None,
             stop: None,
@@ -251,10 +255,12 @@ impl Writer {
         if self.has_upkeep {
             self.has_upkeep = self.core.store.upkeep()?;
         }
+        let has_forgotten = self.forget_done(now)?;
         self.measure(now)?;
         self.core.check();
         let has_held = !self.core.held.has_due(self.core.shared.elapsed());
         let is_done = is_loaded && is_scanned && is_released && has_held && has_room;
+        let is_done = is_done && has_forgotten;
         if is_full || !is_done || self.has_upkeep || !self.large.is_empty() {
             return Ok(After::Turn);
         }
@@ -284,6 +290,7 @@ impl Writer {
         self.core.look_every = LOOK_EVERY;
         self.core.has_rows = true;
         (self.measured, self.has_upkeep) = (None, true);
+        self.done = DoneWork::default();
     }
 
     /// Arms all timers of the window anew if the system's clock was set.
@@ -304,6 +311,7 @@ impl Writer {
         }
         if step > CLOCK_STEP && !is_broken(DurableFault::ClockNotFollowed) {
             self.core.window.refile(clocks);
+            self.done = DoneWork::default();
         }
     }
 
@@ -313,7 +321,8 @@ impl Writer {
         let ownership = self.ownership.next(&mut self.core, now)?;
         let held = self.next_held(now);
         let limited = self.next_limited();
-        let waits = [ownership, aside, self.next_trial(now), held, limited];
+        let done = self.next_forgetting();
+        let waits = [ownership, aside, self.next_trial(now), held, limited, done];
         Ok(waits.into_iter().flatten().min())
     }
 }

@@ -11,10 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 use wheelwork_durable::contract::{
-    Gate, Held, HeldWhy, KindSlice, Outcome, Position, RuleChange, Settled, SliceLimit, Store,
-    Target, TrialBegun, Write,
+    DonePlace, DoneRange, Gate, Held, HeldWhy, KindSlice, Outcome, Position, RuleChange, Settled,
+    SliceLimit, Store, Target, TrialBegun, Write,
 };
-use wheelwork_durable::{Cause, DeadLetter, DurableId, Rate, Row, RuleFor, StoreError, StoreTime};
+use wheelwork_durable::{
+    Cause, DeadLetter, DoneTimer, DurableId, Rate, Row, RuleFor, StoreError, StoreTime,
+};
 
 /// A held row is due at its deadline after this.
 const HELD_BASE_MS: u64 = 1 << 47;
@@ -74,6 +76,7 @@ pub struct Model {
     rows: BTreeMap<DurableId, Kept>,
     dead: BTreeMap<DurableId, DeadLetter>,
     pub rules: Rules,
+    done: BTreeMap<DonePlace, DoneTimer>,
     pub epoch: u64,
     claimed_upto: Option<StoreTime>,
     /// Epochs that ended without a release, with their watermarks.
@@ -128,6 +131,11 @@ impl Model {
 
     pub fn dead(&self) -> Vec<DeadLetter> {
         self.dead.values().cloned().collect()
+    }
+
+    /// Records of runs, from the first to the last.
+    pub fn done(&self) -> Vec<DoneTimer> {
+        self.done.values().cloned().collect()
     }
 
     pub fn dead_ids(&self) -> Vec<DurableId> {
@@ -233,6 +241,13 @@ impl Model {
                     return Outcome::Settled(true, None);
                 };
                 Outcome::Settled(true, Some(self.put_again(of.id, next, (0, 0))))
+            }
+            Write::AckKept { of, next, kept } => {
+                let outcome = self.make(Write::Ack { of, next }, gate);
+                if let Outcome::Settled(true, _) = outcome {
+                    self.done.insert(kept.place(), *kept);
+                }
+                outcome
             }
             Write::Retry {
                 of,
@@ -362,6 +377,12 @@ pub fn rules(store: &mut impl Store) -> Result<Rules, StoreError> {
     Ok(parts.collect())
 }
 
+/// The records of runs that a store has, from the first to the last.
+pub fn done(store: &mut impl Store) -> Vec<DoneTimer> {
+    let done = store.done().unwrap();
+    done.look(&DoneRange::ALL, usize::MAX).unwrap().done
+}
+
 /// A call of a history.
 #[derive(Clone, Debug)]
 pub enum Call {
@@ -485,7 +506,14 @@ impl History {
                 crashes,
                 next: next.map(|next| (next, store.new_id(None, next))),
             },
-            _ => Write::Ack { of, next },
+            // (The chances stay as they are.)
+            _ if self.rng.clone().bool() => Write::Ack { of, next },
+            _ => {
+                let mut kept = DoneTimer::new(id, row.due, row.kind, time(self.now));
+                (kept.key, kept.crashes) = (row.key, crashes);
+                let kept = Box::new(kept);
+                Write::AckKept { of, next, kept }
+            }
         })
     }
 

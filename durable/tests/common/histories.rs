@@ -10,9 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Debug, Write as _};
 use std::num::NonZeroU32;
 use wheelwork_durable::contract::{
-    HeldWhy, KindSlice, Outcome, Position, RuleChange, Settled, SliceLimit, Target, Write,
+    DonePlace, DoneRange, HeldWhy, KindSlice, Outcome, Position, RuleChange, Settled, SliceLimit,
+    Target, Write,
 };
-use wheelwork_durable::{Cause, DeadLetter, DurableId, Rate, Row, RuleFor, StoreTime};
+use wheelwork_durable::{Cause, DeadLetter, DoneTimer, DurableId, Rate, Row, RuleFor, StoreTime};
 
 const KEYS: [&str; 4] = ["a", "b", "c", "d"];
 const KINDS: [&str; 3] = ["order", "order.unpaid", "mail"];
@@ -128,6 +129,8 @@ enum Change {
     CancelKind(&'static str, After, SliceLimit),
     Begin(Delivery, u32),
     Ack(Delivery, Option<StoreTime>),
+    /// With a record, which says when it has ended.
+    AckKept(Delivery, Option<StoreTime>, StoreTime),
     Retry(Delivery, StoreTime, u32),
     Hold(Delivery, HeldWhy),
     Bury(Delivery, Cause, u32, Option<(StoreTime, usize)>),
@@ -167,6 +170,16 @@ impl Change {
                 of: settled(delivery),
                 next: *next,
             },
+            Self::AckKept(delivery, next, ended) => {
+                let of = settled(delivery);
+                let mut kept = DoneTimer::new(of.id, of.due, "kind".into(), *ended);
+                kept.key = next.map(|next| format!("until {next:?}").into());
+                Write::AckKept {
+                    of,
+                    next: *next,
+                    kept: Box::new(kept),
+                }
+            }
             Self::Retry(delivery, at, attempts) => Write::Retry {
                 of: settled(delivery),
                 at: *at,
@@ -342,7 +355,10 @@ impl History {
             }
             69..80 => {
                 let next = (self.rng.u8(..4) == 0).then_some(due);
-                Change::Ack(self.delivery()?, next)
+                match self.rng.bool() {
+                    true => Change::Ack(self.delivery()?, next),
+                    false => Change::AckKept(self.delivery()?, next, at(self.rng.u64(..DUES))),
+                }
             }
             80..83 => Change::Begin(self.delivery()?, self.rng.u32(..4)),
             83..86 => Change::Retry(self.delivery()?, due, self.rng.u32(..9)),
@@ -423,6 +439,7 @@ impl History {
                 }
                 (
                     Change::Ack(of, _)
+                    | Change::AckKept(of, ..)
                     | Change::Retry(of, ..)
                     | Change::Hold(of, _)
                     | Change::Bury(of, ..),
@@ -528,6 +545,18 @@ impl History {
             common_letters(side, letters)
         })?;
         self.both("rules", |side| side.open().store.rules().unwrap())?;
+        let (after, limit) = (at(self.rng.u64(..DUES)), self.rng.usize(..5));
+        for newest_first in [false, true] {
+            let range = DoneRange {
+                above: DonePlace::begin_of(after),
+                newest_first,
+                ..DoneRange::ALL
+            };
+            self.both(("done", range, limit), |side| {
+                let found = side.open().store.done().unwrap().look(&range, limit);
+                common_records(side, found.unwrap().done)
+            })?;
+        }
         Ok(())
     }
 
@@ -598,12 +627,26 @@ impl History {
                 .unwrap();
             common_letters(side, letters)
         })?;
+        self.both("done", |side| {
+            let done = side.open().store.done().unwrap();
+            let count = done.count().unwrap();
+            let found = done.look(&DoneRange::ALL, usize::MAX).unwrap();
+            (count, common_records(side, found.done))
+        })?;
         Ok(())
     }
 }
 
 fn number_of(row: &Row) -> usize {
     row.id.to_bits() as usize
+}
+
+fn common_records(side: &Side, records: Vec<DoneTimer>) -> Vec<DoneTimer> {
+    let common = |mut done: DoneTimer| {
+        done.id = side.common_id(done.id);
+        done
+    };
+    records.into_iter().map(common).collect()
 }
 
 fn common_letters(side: &Side, letters: Vec<DeadLetter>) -> Vec<DeadLetter> {

@@ -10,9 +10,11 @@
 //!   as it was, byte for byte: also if its process was killed, so that redb would repair it.
 //!
 //! A new format gets its files once, when it is complete:
-//! `WHEELWORK_GOLDEN=5 cargo test -p wheelwork-durable --test it golden::makes -- --ignored`
+//! `WHEELWORK_GOLDEN=5 cargo test -p wheelwork-durable --test it golden::makes -- --ignored`.
+//! A table that comes without a new format gets them, too: with `WHEELWORK_GOLDEN=4-done` those of
+//! the records of runs.
 
-use crate::durable_model::{Call, Folder, HandedOut, History, contents, make, row, time};
+use crate::durable_model::{Call, Folder, HandedOut, History, contents, done, make, row, time};
 use crate::redb_faults::{Backend, Disk, Trouble, open, quiet};
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableHandle};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +26,7 @@ use std::{env, fs};
 use wheelwork_durable::contract::{
     HeldWhy, KindSlice, Outcome, Position, RuleChange, Settled, Store, Target, Write,
 };
-use wheelwork_durable::{Cause, DeadLetter, Redb, Row, RuleFor, StoreError, StoreTime};
+use wheelwork_durable::{Cause, DeadLetter, DoneTimer, Redb, Row, RuleFor, StoreError, StoreTime};
 
 /// Calls of the history that makes a file.
 const CALLS: usize = 220;
@@ -86,11 +88,38 @@ fn dead_line(letter: &DeadLetter) -> String {
     format!("dead {} since={since} cause={cause:?}", row_line(row))
 }
 
-/// What a store holds, with the lease taken: a line for each row and dead letter, sorted.
+fn done_line(done: &DoneTimer) -> String {
+    let (due, ended) = (done.due.as_millis(), done.ended.as_millis());
+    let mut line = format!(
+        "done {} due={due} ended={ended} kind={:?}",
+        done.id, done.kind
+    );
+    if let Some(key) = &done.key {
+        write!(line, " key={key:?}").unwrap();
+    }
+    if let Some(began) = done.began {
+        write!(line, " began={}", began.as_millis()).unwrap();
+    }
+    let (took, attempts) = (done.took.as_micros(), done.attempts);
+    write!(line, " took={took} attempts={attempts}").unwrap();
+    if done.crashes > 0 {
+        write!(line, " crashes={}", done.crashes).unwrap();
+    }
+    if !done.node.is_empty() {
+        write!(line, " node={:?}", done.node).unwrap();
+    }
+    write!(line, " ending={:?}", done.ending).unwrap();
+    line
+}
+
+/// What a store holds, with the lease taken: a line for each row, dead letter and record of a run,
+/// sorted.
 pub fn text(store: &mut Redb) -> String {
     let (rows, dead) = contents(store).unwrap();
     let rows = rows.iter().map(|row| format!("row {}", row_line(row)));
-    let mut lines: Vec<_> = rows.chain(dead.iter().map(dead_line)).collect();
+    let done = done(store);
+    let lines = rows.chain(dead.iter().map(dead_line));
+    let mut lines: Vec<_> = lines.chain(done.iter().map(done_line)).collect();
     lines.sort();
     lines.join("\n") + "\n"
 }
@@ -194,7 +223,8 @@ fn the_files_have_rows_of_all_shapes() {
                 .split(' ')
                 .map(|word| word.split_once('=').unwrap_or((word, "")));
             for (word, value) in words {
-                let shape = if word == "cause" { value } else { word };
+                let is_named = word == "cause" || word == "ending";
+                let shape = if is_named { value } else { word };
                 let shape = shape.split('(').next().unwrap().to_string();
                 *counts.entry((format.clone(), shape)).or_insert(0) += 1;
             }
@@ -214,6 +244,10 @@ fn the_files_have_rows_of_all_shapes() {
             "file-3" => &[],
             _ => &["held", "expires", "limit", "trace", "GivenUp", "Expired"],
         };
+        let records: &[&str] = match &*format {
+            "file-3" | "file-4" => &[],
+            _ => &["done", "ended", "Done", "began", "took"],
+        };
         let shapes = [
             "row",
             "dead",
@@ -229,7 +263,7 @@ fn the_files_have_rows_of_all_shapes() {
             "Failed",
             "Crashed",
         ];
-        for &shape in shapes.iter().chain(later) {
+        for &shape in shapes.iter().chain(later).chain(records) {
             let count = counts.get(&(format.clone(), shape.into()));
             assert!(
                 count.is_some_and(|&count| count >= 3),
@@ -276,11 +310,13 @@ fn bury(store: &mut Redb, row: &Row, epoch: u64, cause: usize) -> Write {
     }
 }
 
-/// Makes the files of the format that this program writes. Its number is in `WHEELWORK_GOLDEN`.
+/// Makes the files of the format that this program writes. `WHEELWORK_GOLDEN` has its number, and
+/// what is new.
 #[test]
 #[ignore = "makes files of a format, once"]
 fn makes_the_files_of_this_format() {
-    let number: u64 = env::var("WHEELWORK_GOLDEN").unwrap().parse().unwrap();
+    let what = env::var("WHEELWORK_GOLDEN").unwrap();
+    let number: u64 = what.split('-').next().unwrap().parse().unwrap();
     fs::create_dir_all(folder()).unwrap();
     for (name, is_closed) in [("", true), ("-crashed", false)] {
         let disk = Disk::sound(Vec::new());
@@ -331,7 +367,7 @@ fn makes_the_files_of_this_format() {
         let image = disk.lock().unwrap().live.clone();
         let mut copy = open(&Disk::sound(image.clone()), true).unwrap();
         copy.acquire().unwrap();
-        let path = folder().join(format!("file-{number}{name}.redb"));
+        let path = folder().join(format!("file-{what}{name}.redb"));
         assert!(!path.exists(), "the files of this format are there");
         fs::write(path.with_extension("txt"), text(&mut copy)).unwrap();
         fs::write(path, image).unwrap();
@@ -502,8 +538,8 @@ fn a_step_changes_no_row_and_leaves_the_floor() {
 /// A table has its type of key for ever. So none is there before something is written to it.
 #[test]
 fn a_file_has_the_tables_that_are_written_and_no_others() {
-    let images = names().into_iter().map(|name| image(&name));
-    for before in images.chain([Vec::new()]) {
+    let images = names().into_iter().map(|name| (image(&name), name));
+    for (before, name) in images.chain([(Vec::new(), String::new())]) {
         let disk = Disk::sound(before);
         drop(open(&disk, true).unwrap());
         let database = database(&disk);
@@ -519,7 +555,11 @@ fn a_file_has_the_tables_that_are_written_and_no_others() {
             "recent",
             "tombstones",
         ];
-        assert_eq!(tables, written.map(String::from).into());
+        let mut expected: BTreeSet<_> = written.map(String::from).into();
+        if name.contains("done") {
+            expected.insert("done".into());
+        }
+        assert_eq!(tables, expected, "{name}");
     }
 }
 

@@ -13,6 +13,7 @@ mod board;
 mod bulk;
 mod check;
 mod crashes;
+mod done;
 #[path = "../common/durable_model.rs"]
 mod durable_model;
 mod expiry;

@@ -54,6 +54,7 @@ fn expected(stats: &DurableStats) -> BTreeMap<String, f64> {
         ("unhandled", stats.unhandled),
         ("paused", stats.paused),
         ("limited", stats.limited),
+        ("done_kept", stats.done_kept),
         ("disk_bytes", stats.disk_bytes.unwrap_or(0)),
         ("window_rows", stats.window_rows),
         ("window_bytes", stats.window_bytes),

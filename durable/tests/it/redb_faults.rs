@@ -11,7 +11,9 @@
 //! The other tests take a sample of the places. With `WHEELWORK_EVERY_FAULT=1` each access fails in
 //! a history of its own, and there are 20,000 flips: some minutes.
 
-use crate::durable_model::{Answer, Call, HandedOut, History, Model, contents, make, rules, time};
+use crate::durable_model::{
+    Answer, Call, HandedOut, History, Model, contents, done, make, rules, time,
+};
 use redb::StorageBackend;
 use std::collections::BTreeMap;
 use std::io::{Error, ErrorKind};
@@ -257,13 +259,14 @@ fn run(seed: u64, trouble: Trouble, fails_at: u64) -> u64 {
         open(&Disk::sound(disk.image()), true).unwrap_or_else(|error| panic!("{place}: {error}"));
     store.acquire().unwrap();
     let found = contents(&mut store).unwrap();
-    let candidates = [&acknowledged, &history.model].map(|model| (expected(model), &model.rules));
-    let all = (found, &rules(&mut store).unwrap());
+    let candidates =
+        [&acknowledged, &history.model].map(|model| (expected(model), &model.rules, model.done()));
+    let all = (found, &rules(&mut store).unwrap(), done(&mut store));
     assert!(
         candidates.contains(&all),
         "{place}: {all:#?}\nis none of {candidates:#?}"
     );
-    let (found, _) = all;
+    let (found, ..) = all;
     assert_eq!(store.size().unwrap().rows, found.0.len() as u64, "{place}");
     let next = store.new_id(None, time(0)).number();
     let known = found.0.iter().chain(found.1.iter().map(|dead| &dead.row));
@@ -398,9 +401,11 @@ fn run_on(seed: u64, trouble: Trouble, fails: Fails) -> (u64, u64) {
         goes_on += 1;
         let found = (contents(&mut store).unwrap(), rules(&mut store).unwrap());
         let all = StoreTime::MAX;
+        let records = done(&mut store);
         let is_in = |model: &Model| {
             let rows = model.load(Position::MIN, all, usize::MAX);
-            ((rows, model.dead()), model.rules.clone()) == found
+            let contents = ((rows, model.dead()), model.rules.clone());
+            contents == found && model.done() == records
         };
         if let Call::HandOut(upto) = call {
             // (Whether the watermark was stored is not to be seen. The writer stores it again.)
@@ -426,6 +431,7 @@ fn run_on(seed: u64, trouble: Trouble, fails: Fails) -> (u64, u64) {
     let found = contents(&mut store).unwrap();
     assert_eq!(found, expected(&history.model), "{place}");
     assert_eq!(rules(&mut store).unwrap(), history.model.rules, "{place}");
+    assert_eq!(done(&mut store), history.model.done(), "{place}");
     (accesses, goes_on)
 }
 

@@ -8,11 +8,12 @@
 use std::collections::BTreeSet;
 
 /// The files that have the statements of nodes.
-const SOURCES: [&str; 12] = [
+const SOURCES: [&str; 13] = [
     include_str!("../../src/stores/postgres/statements/arm.rs"),
     include_str!("../../src/stores/postgres/statements/cancel.rs"),
     include_str!("../../src/stores/postgres/statements/commit.rs"),
     include_str!("../../src/stores/postgres/statements/dead.rs"),
+    include_str!("../../src/stores/postgres/statements/done.rs"),
     include_str!("../../src/stores/postgres/statements/floor.rs"),
     include_str!("../../src/stores/postgres/statements/grant.rs"),
     include_str!("../../src/stores/postgres/statements/lease.rs"),

@@ -6,6 +6,7 @@ mod acknowledgements;
 mod both_stores;
 mod contract;
 mod databases;
+mod done;
 mod floor;
 mod golden;
 mod heal;

@@ -350,6 +350,7 @@ impl PostgresBuilder {
             turn: 0,
             size: StoreSize::default(),
             size_at: 0.0,
+            done: Default::default(),
             listener: None,
             news: None,
             broken,

@@ -4,6 +4,7 @@ pub(crate) mod acknowledge;
 pub(crate) mod blocking;
 mod clock;
 mod connect;
+mod done;
 mod floor;
 mod grants;
 mod leases;

@@ -14,7 +14,7 @@ use super::statements::load::{Count, Estimate, Get, GetKey};
 use super::statements::rows::{millis, part, partition_of_key, uuid};
 use super::statements::rules::{ReadRules, rules_of};
 use crate::store::contract::{
-    Gate, Lease, LeaseNews, SharedStore, Store, StoreClock, StoreError, StoreSize,
+    DoneStore, Gate, Lease, LeaseNews, SharedStore, Store, StoreClock, StoreError, StoreSize,
 };
 use crate::store::list::{Listed, RowFilter};
 use crate::store::row::{DeadLetter, DurableId, Partition, Position, Row, StoreTime};
@@ -25,17 +25,17 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 /// How often the sizes of the tables are asked for, in seconds; and at most this share of the time.
-const SIZE_EVERY: f64 = 60.0;
-const SIZE_SHARE: f64 = 1_000.0;
+pub(super) const SIZE_EVERY: f64 = 60.0;
+pub(super) const SIZE_SHARE: f64 = 1_000.0;
 
 /// How often a step is tried that waits for other nodes to end, in seconds.
 const WAITING_EVERY: f64 = 30.0;
 
 /// Rows are counted up to here. If there are more, the database's estimate is taken.
-const COUNT_MAX: i64 = 10_000;
+pub(super) const COUNT_MAX: i64 = 10_000;
 
 /// So it is if the count takes longer: nothing is handed out meanwhile.
-const COUNT_WITHIN: &str = "SET statement_timeout = 20";
+pub(super) const COUNT_WITHIN: &str = "SET statement_timeout = 20";
 
 /// The largest payload, in bytes: a statement that takes it must end long before it is cancelled.
 /// (Of 256 MiB it takes 9 s, of 500 MiB more than 30, on a busy machine with two cores.)
@@ -94,6 +94,7 @@ pub struct Postgres {
     pub(super) size: StoreSize,
     /// When it is asked for next, in seconds.
     pub(super) size_at: f64,
+    pub(super) done: DoneCount,
     pub(super) listener: Option<listen::Listener>,
     /// What the listener calls.
     pub(super) news: Option<News>,
@@ -115,6 +116,14 @@ pub(super) struct Waiting {
     pub(super) steps: &'static [Step],
     /// When it is tried next, in seconds.
     pub(super) again: f64,
+}
+
+/// How many records of runs there are, as they were counted last.
+#[derive(Default)]
+pub(super) struct DoneCount {
+    pub(super) count: u64,
+    /// When they are counted next, in seconds.
+    pub(super) at: f64,
 }
 
 impl Postgres {
@@ -439,6 +448,10 @@ impl Store for Postgres {
 
     fn has_news_of_rules(&mut self) -> bool {
         self.rules.read.is_none() || self.rules.read != self.rules.seen
+    }
+
+    fn done(&mut self) -> Option<&mut dyn DoneStore> {
+        Some(self)
     }
 
     fn payload_max(&self) -> usize {

@@ -6,6 +6,7 @@
 //! the others from being read.
 
 use super::codec::{self, Names, RowView, StoreState};
+use super::done;
 use super::due_key::DueKey;
 use super::error::{self, io_error, one_line, store_error};
 use super::file::OpenPath;
@@ -51,6 +52,8 @@ pub struct CheckReport {
     pub rows: u64,
     /// Dead letters.
     pub dead: u64,
+    /// Records of runs that are done.
+    pub done: u64,
     /// The length of the file, in bytes.
     pub bytes: u64,
     /// What is wrong, a line each. Without any the file is sound. At most 1,000 are told one by
@@ -241,6 +244,7 @@ impl Walk<'_> {
         }
         self.part("dead", Self::dead);
         self.part("rules", Self::rules);
+        self.part("done", Self::done);
     }
 
     /// Reads a table. Whether it could be read to its end.
@@ -403,6 +407,25 @@ impl Walk<'_> {
                 || ReadableTable::get(&by_due, unmoved.bytes())?.is_some()
             {
                 self.flaw("dead", number, "it is to fire as well");
+            }
+        }
+        Ok(())
+    }
+
+    fn done(&mut self) -> Result<(), Error> {
+        let Some(table) = done::read(&self.transaction)? else {
+            return Ok(());
+        };
+        let mut names = Names::default();
+        for entry in table.iter()? {
+            let (key, value) = entry?;
+            self.report.done += 1;
+            match done::record(key.value(), value.value(), &mut names) {
+                Ok(done) if done.id.number() >= self.state.next_number => {
+                    self.flaw("done", done.id.number(), "the number was never given");
+                }
+                Ok(_) => {}
+                Err(error) => self.flaws.add(line_of(&error)),
             }
         }
         Ok(())

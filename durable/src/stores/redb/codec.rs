@@ -256,7 +256,7 @@ impl<'a> RowView<'a> {
 }
 
 /// A count as a [`Row`] has it.
-fn saturated(count: u64) -> u32 {
+pub(super) fn saturated(count: u64) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
@@ -265,7 +265,7 @@ fn saturated(count: u64) -> u32 {
 pub(crate) struct Names(HashSet<Arc<str>>);
 
 impl Names {
-    fn share(&mut self, name: &str) -> Arc<str> {
+    pub(super) fn share(&mut self, name: &str) -> Arc<str> {
         if let Some(shared) = self.0.get(name) {
             return shared.clone();
         }

@@ -5,6 +5,7 @@
 //! that end stay there, with a tombstone.
 
 use super::codec::{self, Names, RowView, StoreState};
+use super::done::{self, DoneTable};
 use super::due_key::DueKey;
 use super::recent::RecentIndex;
 use super::room::RewriteBound;
@@ -14,6 +15,7 @@ use super::tables::{
 };
 use super::tombstones::EndedLog;
 use crate::store::contract::Gate;
+use crate::store::done::DoneTimer;
 use crate::store::row::{Cause, DeadLetter, DurableId, Held, Position, Row, StoreTime};
 use crate::store::write::{KindSlice, Outcome, Settled, Target, TrialBegun, Write};
 use redb::{CursorError, Error, ReadableTable, WriteTransaction};
@@ -70,7 +72,10 @@ impl Scratch {
 
 /// A transaction that is being written.
 pub(super) struct RowChanges<'a> {
+    transaction: &'a WriteTransaction,
     tables: WriteTables<'a>,
+    /// Open once a record was written.
+    done: Option<DoneTable<'a>>,
     index: &'a mut RecentIndex,
     tombstones: &'a mut EndedLog,
     state: &'a mut StoreState,
@@ -98,7 +103,9 @@ impl<'a> RowChanges<'a> {
         scratch.run.clear();
         tombstones.begin();
         Ok(Self {
+            transaction,
             tables: WriteTables::open(transaction)?,
+            done: None,
             index,
             tombstones,
             state,
@@ -139,6 +146,7 @@ impl<'a> RowChanges<'a> {
             Write::CancelKind(slice) => self.cancel_kind(&slice, gate),
             Write::Begin { of, crashes } => self.begin_trial(&of, crashes).map(Outcome::Begun),
             Write::Ack { of, next } => self.ack(&of, next),
+            Write::AckKept { of, next, kept } => self.ack_kept(&of, next, &kept),
             Write::Retry {
                 of,
                 at,
@@ -176,6 +184,9 @@ impl<'a> RowChanges<'a> {
         | Write::Hold { of, .. }
         | Write::Bury { of, .. }
         | Write::Ack {
+            of, next: Some(_), ..
+        }
+        | Write::AckKept {
             of, next: Some(_), ..
         }) = write
         else {
@@ -412,6 +423,20 @@ impl<'a> RowChanges<'a> {
             put_due(view, next, (0, 0));
         })?;
         Ok(Outcome::Settled(true, Some(row)))
+    }
+
+    /// A record needs room, and frees none: on a full disk it is left out.
+    fn ack_kept(
+        &mut self,
+        of: &Settled,
+        next: Option<StoreTime>,
+        kept: &DoneTimer,
+    ) -> Result<Outcome, Error> {
+        let outcome = self.ack(of, next)?;
+        if matches!(outcome, Outcome::Settled(true, _)) && !self.bound.is_full() {
+            done::put(self.transaction, &mut self.done, kept)?;
+        }
+        Ok(outcome)
     }
 
     /// `counts`: attempts and crashes.

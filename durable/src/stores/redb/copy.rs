@@ -6,6 +6,7 @@
 //! the way.
 
 use super::codec::{self, Names};
+use super::done::{self, DONE};
 use super::due_key::DueKey;
 use super::error::{self, store_error};
 use super::new_file::{NewFile, Speed};
@@ -76,6 +77,14 @@ impl FileSnapshot {
             report.dead += 1;
             Ok(true)
         })?;
+        let table = done::read(&self.transaction).map_err(|error| self.error(error))?;
+        if table.is_some() {
+            self.copy(new, DONE, |key, value| {
+                done::record(key, value, &mut names)?;
+                report.done += 1;
+                Ok(true)
+            })?;
+        }
         self.copy(new, TOMBSTONES, |_, _| Ok(false))?;
         self.copy(new, MOVED, |_, _| Ok(true))?;
         self.copy(new, KEYS, |_, _| Ok(true))?;
@@ -98,11 +107,10 @@ impl FileSnapshot {
 
     /// A table that a later program has added would not be copied.
     fn knows_all_tables(&self) -> Result<(), StoreError> {
-        let is_known = |name: &str| open::OURS.contains(&name) || open::OTHERS.contains(&name);
         let tables = self.transaction.list_tables();
         let tables = tables.map_err(|error| self.error(error))?;
         for table in tables {
-            if !is_known(table.name()) {
+            if !open::is_ours(table.name()) {
                 let why = format!(
                     "{}: it has a table {}, which this program does not know",
                     self.what,

@@ -6,6 +6,9 @@ mod commit;
 mod compact;
 mod copy;
 mod disk;
+mod done;
+mod done_codec;
+mod done_store;
 mod due_key;
 mod error;
 mod file;
@@ -33,7 +36,7 @@ mod xxh3;
 pub use check::CheckReport;
 pub use salvage::SalvageReport;
 
-use crate::store::contract::{Gate, Lease, Snapshot, Store, StoreError, StoreSize};
+use crate::store::contract::{DoneStore, Gate, Lease, Snapshot, Store, StoreError, StoreSize};
 use crate::store::list::{Listed, RowFilter};
 use crate::store::row::{DeadLetter, DurableId, Partition, Position, Row, StoreTime};
 use crate::store::rule::Rule;
@@ -766,6 +769,10 @@ impl Store for Redb {
         let what = self.what.clone();
         let snapshot = self.with(|file| FileSnapshot::of(&what, &file.database))?;
         Ok(Some(Box::new(snapshot)))
+    }
+
+    fn done(&mut self) -> Option<&mut dyn DoneStore> {
+        Some(self)
     }
 
     fn size(&mut self) -> Result<StoreSize, StoreError> {

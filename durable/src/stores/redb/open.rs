@@ -18,7 +18,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// The tables that each file has.
-pub(super) const OURS: [&str; 7] = [
+const OURS: [&str; 7] = [
     "recent",
     "tombstones",
     "by_due",
@@ -28,8 +28,13 @@ pub(super) const OURS: [&str; 7] = [
     "meta",
 ];
 
-/// The tables that a file may have besides.
-pub(super) const OTHERS: [&str; 1] = ["rules"];
+/// Tables that a file has once something was written to them.
+const MADE_BY_USE: [&str; 2] = ["rules", "done"];
+
+/// Whether this program knows a table.
+pub(super) fn is_ours(table: &str) -> bool {
+    OURS.contains(&table) || MADE_BY_USE.contains(&table)
+}
 
 /// What a file holds that is open.
 pub(super) struct Opened {

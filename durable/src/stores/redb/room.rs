@@ -54,6 +54,8 @@ pub(super) struct RewriteBound {
     bytes_max: Option<u64>,
     /// The reserve is not whole.
     is_low: bool,
+    /// A write has found the disk full, and the reserve could not be made whole since.
+    is_full: bool,
     /// What this commit has written of them.
     bytes: u64,
 }
@@ -65,6 +67,10 @@ impl RewriteBound {
 
     pub(super) fn is_low(&self) -> bool {
         self.is_low
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.is_full
     }
 
     /// Whether this number of bytes may be written besides. The first row may be larger, unless
@@ -176,10 +182,13 @@ impl Room {
             return RewriteBound::default();
         }
         let wanted = self.wanted();
+        // Ordering: Relaxed. One thread at a time calls this.
+        let held = self.held.load(Ordering::Relaxed);
         RewriteBound {
             bytes_max: Some(wanted / 6),
-            // Ordering: Relaxed. One thread at a time calls this.
-            is_low: self.held.load(Ordering::Relaxed) < wanted,
+            is_low: held < wanted,
+            // (It was given back just now, or there was less when it was tried last.)
+            is_full: held == 0 || tries.wait > WAIT,
             bytes: 0,
         }
     }

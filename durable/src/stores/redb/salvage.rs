@@ -11,6 +11,7 @@
 //! It becomes a dead letter, which never fires by itself.
 
 use super::codec::{self, Names, StoreState};
+use super::done::{self, DONE};
 use super::due_key::DueKey;
 use super::error::{io_error, one_line};
 use super::new_file::{NewFile, Speed};
@@ -52,6 +53,9 @@ pub struct SalvageReport {
     pub rows: u64,
     /// Dead letters that are in the new file as they were.
     pub dead: u64,
+    /// Records of runs that are done, in the new file as they were. (Others are lost: they are not
+    /// looked for beside their places.)
+    pub done: u64,
     /// Timers and dead letters that were found beside their places. They are dead letters in the
     /// new file: they may have fired, or were cancelled.
     pub doubtful: u64,
@@ -110,6 +114,7 @@ impl Redb {
                 return Ok(SalvageReport {
                     rows: copied.rows,
                     dead: copied.dead,
+                    done: copied.done,
                     bytes: copied.bytes,
                     ..SalvageReport::default()
                 });
@@ -183,7 +188,7 @@ struct Salvage<'a> {
 /// A key in the order of bytes: numbers are stored with the lowest byte first.
 fn ordered(table: &str, key: &[u8]) -> Vec<u8> {
     match table {
-        "by_due" => key.to_vec(),
+        "by_due" | "done" => key.to_vec(),
         _ => key.iter().rev().copied().collect(),
     }
 }
@@ -311,6 +316,7 @@ impl<'a> Salvage<'a> {
         self.recent(new)?;
         self.by_due(new)?;
         self.dead(new)?;
+        self.done(new)?;
         new.table(TOMBSTONES, |_| Ok(false))?;
         let mut moved = std::mem::take(&mut self.moved).into_iter();
         new.table(MOVED, |put| match moved.next() {
@@ -504,6 +510,35 @@ impl<'a> Salvage<'a> {
                 put(&id, &&*value)?;
             } else {
                 return Ok(false);
+            }
+            Ok(true)
+        })
+    }
+
+    /// Records of runs. A file may have none.
+    fn done(&mut self, new: &mut NewFile) -> Result<(), StoreError> {
+        if !self.tables.contains_key(DONE.name().as_bytes()) {
+            return Ok(());
+        }
+        let mut names = Names::default();
+        let mut tree = self.tree(DONE.name());
+        new.table(DONE, |put| {
+            match tree.as_mut().and_then(Tree::next) {
+                None => return Ok(false),
+                Some(Next::Lost(after, upto)) => self.lose(DONE.name(), after, upto),
+                Some(Next::Entry(key, value)) => {
+                    let Some(key) = key.first_chunk() else {
+                        return Ok(true);
+                    };
+                    match done::record(key, value, &mut names) {
+                        Ok(done) => {
+                            self.seen(done.id.number(), 0);
+                            self.report.done += 1;
+                            put(&key, &value)?;
+                        }
+                        Err(error) => self.line(error.to_string()),
+                    }
+                }
             }
             Ok(true)
         })

@@ -9,12 +9,13 @@ use std::collections::BTreeMap;
 use std::fmt::{Debug, Write as _};
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::time::Duration;
 use wheelwork_durable::contract::{
-    HeldWhy, KindSlice, Lease, LeaseNews, Outcome, Position, RuleChange, Settled, SliceLimit,
-    Store, Target, Write,
+    DonePlace, DoneRange, HeldWhy, KindSlice, Lease, LeaseNews, Outcome, Position, RuleChange,
+    Settled, SliceLimit, Store, Target, Write,
 };
 use wheelwork_durable::{
-    Cause, DeadLetter, DurableId, Partition, Postgres, Rate, Row, RuleFor, StoreTime,
+    Cause, DeadLetter, DoneTimer, DurableId, Partition, Postgres, Rate, Row, RuleFor, StoreTime,
 };
 
 const KEYS: [&str; 5] = ["a", "b", "c", "d", "clé 4711"];
@@ -328,6 +329,21 @@ impl History<'_> {
         self.both(node, ("dead", after, limit), |store| {
             store.dead(after, SliceLimit::rows(limit)).unwrap()
         })?;
+        let range = DoneRange {
+            above: DonePlace::begin_of(self.due()),
+            newest_first: self.rng.bool(),
+            ..DoneRange::ALL
+        };
+        let limit = [1, 7, 1_000][self.rng.usize(..3)];
+        self.both(node, ("done", range, limit), |store| {
+            pages_of(store, range, limit)
+        })?;
+        if self.rng.u8(..4) == 0 {
+            let before = self.due();
+            self.both(node, ("forget", before), |store| {
+                while store.done().unwrap().forget(before, 100).unwrap().has_more {}
+            })?;
+        }
         Ok(())
     }
 
@@ -346,6 +362,7 @@ impl History<'_> {
                 rows,
                 store.dead(None, SliceLimit::rows(usize::MAX)).unwrap(),
                 store.rules().unwrap(),
+                pages_of(store, DoneRange::ALL, usize::MAX),
             )
         })?;
         Ok(())
@@ -421,9 +438,18 @@ impl History<'_> {
             67..68 => Write::CancelKind(KindSlice::all(self.rng.choice(KINDS).unwrap())),
             68..78 => {
                 let next = (self.rng.u8(..4) == 0).then_some(due);
-                Write::Ack {
-                    of: self.settled()?,
+                let of = self.settled()?;
+                if self.rng.bool() {
+                    return Some(Write::Ack { of, next });
+                }
+                let mut kept = DoneTimer::new(of.id, of.due, "kind".into(), self.due());
+                kept.key = self.rng.bool().then(|| "kö".into());
+                kept.attempts = self.rng.u32(..4);
+                kept.took = Duration::from_micros(self.rng.u64(..9_000_000));
+                Write::AckKept {
+                    of,
                     next,
+                    kept: Box::new(kept),
                 }
             }
             78..86 => Write::Retry {
@@ -526,5 +552,19 @@ impl History<'_> {
             sorted(outcomes)
         })?;
         Ok(())
+    }
+}
+
+/// All records of a range, in slices of about `limit`.
+fn pages_of(store: &mut dyn Both, mut range: DoneRange, limit: usize) -> Vec<DoneTimer> {
+    let mut all = Vec::new();
+    loop {
+        let found = store.done().unwrap().look(&range, limit).unwrap();
+        all.extend(found.done);
+        match found.next {
+            None => return all,
+            Some(next) if range.newest_first => range.below = next,
+            Some(next) => range.above = next,
+        }
     }
 }

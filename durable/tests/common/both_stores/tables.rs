@@ -49,7 +49,7 @@ impl Tables {
     /// As they were when they were made.
     pub fn clear(&mut self) {
         self.run(
-            "TRUNCATE {s}.timer, {s}.dead, {s}.node, {s}.watermark, {s}.seq;
+            "TRUNCATE {s}.timer, {s}.dead, {s}.done, {s}.node, {s}.watermark, {s}.seq;
             DELETE FROM {s}.kind;
             UPDATE {s}.lease SET owner = NULL, epoch = 0, claimed_upto = -1, raise_upto = -1,
                 clean = true",

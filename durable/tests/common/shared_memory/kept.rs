@@ -9,9 +9,9 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::SystemTime;
 use wheelwork_durable::contract::{
-    Held, KindSlice, Outcome, Position, Rules, Settled, Target, TrialBegun, Write,
+    DonePlace, Held, KindSlice, Outcome, Position, Rules, Settled, Target, TrialBegun, Write,
 };
-use wheelwork_durable::{DeadLetter, DurableId, Partition, Row, StoreTime};
+use wheelwork_durable::{DeadLetter, DoneTimer, DurableId, Partition, Row, StoreTime};
 
 pub struct Node {
     pub name: String,
@@ -38,6 +38,7 @@ pub struct Kept {
     /// Each change of a rule raises it.
     pub rules_number: u64,
     pub granted: Granted,
+    pub done: BTreeMap<DonePlace, DoneTimer>,
     pub leases: Vec<LeaseRow>,
     pub nodes: BTreeMap<u64, Node>,
     /// Nodes that there ever were, and ids that were ever given.
@@ -88,6 +89,7 @@ impl Kept {
             rules: Rules::default(),
             rules_number: 0,
             granted: Granted::default(),
+            done: BTreeMap::new(),
             leases: vec![lease; making.partitions.into()],
             nodes: BTreeMap::new(),
             nodes_ever: 0,
@@ -327,6 +329,14 @@ impl Kept {
                     None
                 }
             }),
+            Write::AckKept { of, next, kept } => {
+                let outcome = self.apply(Write::Ack { of, next }, own);
+                let is_made = matches!(outcome, Outcome::Settled(true, _));
+                if is_made || self.is(StoreBreak::DoneUnfenced) {
+                    self.done.insert(kept.place(), *kept);
+                }
+                outcome
+            }
             Write::Retry {
                 of,
                 at,

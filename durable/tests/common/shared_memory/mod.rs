@@ -52,6 +52,8 @@ pub enum StoreBreak {
     SupersededStays,
     /// A row that is tried again has lost when it expires.
     RetryForgetsParts,
+    /// A run leaves a record, though what its handler said is refused.
+    DoneUnfenced,
     /// Who takes partitions does not ask for which kinds they were given away.
     WantsIgnored,
 }

@@ -9,12 +9,13 @@ use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 use wheelwork_durable::contract::{
-    Gate, Grant, Lease, LeaseNews, Listed, NodeKinds, Outcome, Position, RowFilter, SharedStore,
-    SliceLimit, Store, StoreClock, StoreSize, Target, Want, Write,
+    DoneForgotten, DoneListed, DonePlace, DoneRange, DoneStore, Gate, Grant, Lease, LeaseNews,
+    Listed, NodeKinds, Outcome, Position, RowFilter, SharedStore, SliceLimit, Store, StoreClock,
+    StoreSize, Target, Want, Write,
 };
 use wheelwork_durable::{
-    DeadLetter, DurableId, Fleet, FleetNode, FleetPartition, Partition, Row, Rule, StoreError,
-    StoreTime,
+    DeadLetter, DoneTimer, DurableId, Fleet, FleetNode, FleetPartition, Partition, Row, Rule,
+    StoreError, StoreTime,
 };
 
 /// A node is told of a row that another node arms into its partition, if the row is due within this
@@ -242,8 +243,54 @@ impl Store for SharedMemory {
         ))
     }
 
+    fn done(&mut self) -> Option<&mut dyn DoneStore> {
+        Some(self)
+    }
+
     fn shared(&mut self) -> Option<&mut dyn SharedStore> {
         Some(self)
+    }
+}
+
+impl DoneStore for SharedMemory {
+    fn node(&self) -> Arc<str> {
+        (*self.name).into()
+    }
+
+    fn look(&mut self, range: &DoneRange, limit: usize) -> Result<DoneListed, StoreError> {
+        if range.above >= range.below {
+            return Ok(DoneListed::default());
+        }
+        let kept = self.kept();
+        let bounds = (Bound::Excluded(range.above), Bound::Excluded(range.below));
+        let found = kept.done.range(bounds).map(|(_, done)| done.clone());
+        let done: Vec<DoneTimer> = match range.newest_first {
+            true => found.rev().take(limit).collect(),
+            false => found.take(limit).collect(),
+        };
+        let last = done.last().map(DoneTimer::place);
+        let next = last.filter(|_| done.len() == limit);
+        Ok(DoneListed { done, next })
+    }
+
+    fn forget(&mut self, before: StoreTime, limit: usize) -> Result<DoneForgotten, StoreError> {
+        let mut kept = lock(&self.kept);
+        let over = kept
+            .done
+            .keys()
+            .filter(|place| place.ended < before && self.own.contains_key(&place.id.partition()));
+        let over: Vec<DonePlace> = over.take(limit).copied().collect();
+        for place in &over {
+            kept.done.remove(place);
+        }
+        Ok(DoneForgotten {
+            has_more: over.len() == limit,
+            oldest: None,
+        })
+    }
+
+    fn count(&mut self) -> Result<u64, StoreError> {
+        Ok(self.kept().done.len() as u64)
     }
 }
 

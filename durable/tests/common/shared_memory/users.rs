@@ -216,6 +216,7 @@ pub fn name_of(write: &Write) -> Option<Target> {
         Write::Cancel(target) | Write::Move(target, _) => Some(target.clone()),
         Write::Begin { of, .. }
         | Write::Ack { of, .. }
+        | Write::AckKept { of, .. }
         | Write::Retry { of, .. }
         | Write::Hold { of, .. }
         | Write::Bury { of, .. } => Some(Target::Id(of.id)),

@@ -37,7 +37,7 @@ pub use scene::Kept;
 
 use super::shared_memory::{Making, SharedPlace, StoreBreak};
 use acts::Place;
-use ledger::recovery;
+use ledger::{FORGOTTEN_WITHIN, recovery};
 use scene::{KINDS, Open, Scene, Step};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -500,7 +500,9 @@ impl Simulation {
             if !self.look() {
                 return;
             }
+            self.look_at_records();
         } else {
+            self.look_at_records();
             self.stop(self.last());
         }
         let (rows, found) = self.contents();
@@ -510,6 +512,22 @@ impl Simulation {
                 "{rows:?} are left, and {found:?} are dead, not {dead:?}"
             ));
         }
+    }
+
+    /// Records go when their time is over, if that is short.
+    fn look_at_records(&self) {
+        let keep = self.shared.lock().ledger.records.keep;
+        let Some(keep) = keep.filter(|keep| *keep < 10 * FORGOTTEN_WITHIN) else {
+            return;
+        };
+        let wait = keep + FORGOTTEN_WITHIN + LATE;
+        match self.is_fleet() {
+            true => self.pass_calmly(wait),
+            false => self.pass(wait),
+        }
+        let mut world = self.shared.lock();
+        let now = StoreTime::reading(world.store_time());
+        world.ledger.records_are_over(now);
     }
 
     /// All rows, and the ids of dead letters.

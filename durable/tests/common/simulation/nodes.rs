@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use wheelwork::ManualClock;
 use wheelwork_durable::contract::{SliceLimit, Store};
-use wheelwork_durable::{Durable, DurableBuilder, OpenError, RetryPolicy, WindowLimits};
+use wheelwork_durable::{Durable, DurableBuilder, OpenError, RetryPolicy, StoreTime, WindowLimits};
 
 fn one_of<T: Copy>(rng: &mut Rng, choices: &[T]) -> T {
     choices[rng.usize(..choices.len())]
@@ -178,6 +178,7 @@ impl Simulation {
         let bury_after = world.ledger.setup.bury_after;
         let heals = world.heal.u8(..4) > 0;
         world.nodes[node].heals = heals;
+        let keep = world.ledger.records.keep;
         drop(world);
         let executor = self.shared.clone();
         let mut builder = Durable::builder(self.store(node))
@@ -188,6 +189,9 @@ impl Simulation {
             .heals(heals)
             .bury_unhandled_after(bury_after)
             .retry_policy(retry);
+        if let Some(keep) = keep {
+            builder = builder.keep_done(keep);
+        }
         let has_limited = kinds.contains("limited");
         for kind in kinds {
             let shared = self.shared.clone();
@@ -231,6 +235,7 @@ impl Simulation {
             world: self.shared.clone(),
             node,
             sharing,
+            now: StoreTime::MIN,
         }
     }
 

@@ -7,8 +7,9 @@ use super::world::Shared;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use wheelwork_durable::contract::{
-    Gate, Grant, Lease, LeaseNews, Listed, NodeKinds, Outcome, Position, RowFilter, SharedStore,
-    SliceLimit, Store, StoreClock, StoreSize, Target, Want, Write,
+    DoneForgotten, DoneListed, DoneRange, DoneStore, Gate, Grant, Lease, LeaseNews, Listed,
+    NodeKinds, Outcome, Position, RowFilter, SharedStore, SliceLimit, Store, StoreClock, StoreSize,
+    Target, Want, Write,
 };
 use wheelwork_durable::{
     DeadLetter, DurableId, Fleet, Partition, Row, Rule, StoreError, StoreTime,
@@ -31,6 +32,8 @@ pub struct FaultyStore {
     pub node: usize,
     /// `None`: it is a process's own.
     pub sharing: Option<Sharing>,
+    /// What its clock has shown last.
+    pub now: StoreTime,
 }
 
 /// Tells the ledger what it is asked.
@@ -175,6 +178,15 @@ impl FaultyStore {
         Ok(leases)
     }
 
+    /// Holds the records that the store has against the ledger.
+    fn watch_records(&mut self) -> Result<(), StoreError> {
+        let now = self.now;
+        let done = self.inner.done().unwrap();
+        let found = done.look(&DoneRange::ALL, usize::MAX)?.done;
+        self.world.lock().ledger.has_records(&found, now);
+        Ok(())
+    }
+
     fn watch(&mut self, writes: Vec<Write>, outcomes: &[Outcome]) -> Result<(), StoreError> {
         let struck = struck(&mut *self.inner, outcomes)?;
         let mut world = self.world.lock();
@@ -267,7 +279,13 @@ impl Store for FaultyStore {
                 world: &world,
             };
             let outcomes = store.inner.commit(writes.clone(), &mut gate)?;
+            let has_kept = writes
+                .iter()
+                .any(|write| matches!(write, Write::AckKept { .. }));
             store.watch(writes, &outcomes)?;
+            if has_kept {
+                store.watch_records()?;
+            }
             Ok(outcomes)
         });
         self.world.lock().ledger.committed();
@@ -299,10 +317,12 @@ impl Store for FaultyStore {
 
     fn clock(&mut self, node: SystemTime) -> Result<StoreTime, StoreError> {
         self.world.lock().nodes[self.node].has_begun = true;
-        if self.sharing.is_some() {
-            return self.inner.clock(node);
-        }
-        self.call(Call::Clock, |store| store.inner.clock(node))
+        let now = match self.sharing {
+            Some(_) => self.inner.clock(node),
+            None => self.call(Call::Clock, |store| store.inner.clock(node)),
+        };
+        self.now = now.as_ref().map_or(self.now, |now| *now);
+        now
     }
 
     fn get(&mut self, target: &Target) -> Result<Option<Row>, StoreError> {
@@ -340,11 +360,39 @@ impl Store for FaultyStore {
         self.call(Call::Look, |store| store.inner.upkeep())
     }
 
+    fn done(&mut self) -> Option<&mut dyn DoneStore> {
+        Some(self)
+    }
+
     fn shared(&mut self) -> Option<&mut dyn SharedStore> {
         match self.sharing {
             Some(_) => Some(self),
             None => None,
         }
+    }
+}
+
+impl DoneStore for FaultyStore {
+    fn node(&self) -> Arc<str> {
+        format!("node-{}", self.node).into()
+    }
+
+    fn look(&mut self, range: &DoneRange, limit: usize) -> Result<DoneListed, StoreError> {
+        self.call(Call::Look, |store| {
+            store.inner.done().unwrap().look(range, limit)
+        })
+    }
+
+    fn forget(&mut self, before: StoreTime, limit: usize) -> Result<DoneForgotten, StoreError> {
+        self.call(Call::Look, |store| {
+            let forgotten = store.inner.done().unwrap().forget(before, limit)?;
+            store.watch_records()?;
+            Ok(forgotten)
+        })
+    }
+
+    fn count(&mut self) -> Result<u64, StoreError> {
+        self.call(Call::Look, |store| store.inner.done().unwrap().count())
     }
 }
 

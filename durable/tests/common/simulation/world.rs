@@ -137,13 +137,21 @@ impl World {
         // (A lease has a margin of a tenth.)
         let quantum = is_fleet.then(|| (lease / 40).min(MS * rng.u32(5..60)));
         let begin = SystemTime::UNIX_EPOCH + BEGIN;
+        // (Half of the seeds keep records, and the others stay as they are.)
+        let mut records = Rng::with_seed(seed.rotate_left(17) ^ 0xd0e5);
+        let keep = MS * [0, 3_000, 20_000, 7 * 86_400_000][records.usize(..4)];
+        let mut ledger = Ledger::new(scene);
+        ledger.records.keep = records
+            .bool()
+            .then_some(keep)
+            .filter(|keep| !keep.is_zero());
         Self {
             scene,
             rng,
             base: begin,
             lease,
             quantum: quantum.unwrap_or_default(),
-            ledger: Ledger::new(scene),
+            ledger,
             nodes: Vec::new(),
             has_trouble: true,
             trouble_at: begin,

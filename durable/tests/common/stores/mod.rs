@@ -1,11 +1,13 @@
 //! What is demanded of each store of durable timers, wherever it keeps them.
 
+mod done;
 mod extras;
 mod lists;
 mod rows;
 mod rules;
 mod settlements;
 
+use done::{a_refused_answer_leaves_no_record, records_are_forgotten, records_come_back};
 pub use extras::with_parts;
 use extras::{causes, holds, holds_again, parts_come_back};
 use lists::lists_are_filtered;
@@ -227,7 +229,7 @@ fn bury(of: Settled, next: Option<(StoreTime, DurableId)>) -> Write {
 /// A demand, and how it is tested on an empty store.
 pub type Demand = (&'static str, fn(&dyn Place));
 
-pub const DEMANDS: [Demand; 40] = [
+pub const DEMANDS: [Demand; 43] = [
     ("rows come back as they were put in", rows_come_back),
     ("rows survive a crash", rows_survive),
     ("load returns rows in order, in slices", slices),
@@ -280,6 +282,15 @@ pub const DEMANDS: [Demand; 40] = [
     ("each part of a rule is changed by itself", rules_have_parts),
     ("rules are bounded", rules_are_bounded),
     ("a store says that rules have changed", rules_are_news),
+    ("a run that is done leaves a record", records_come_back),
+    (
+        "an answer that is refused leaves none",
+        a_refused_answer_leaves_no_record,
+    ),
+    (
+        "records are removed, the oldest first",
+        records_are_forgotten,
+    ),
 ];
 
 /// Holds stores to all demands, each in a new place.

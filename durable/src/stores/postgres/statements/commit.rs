@@ -122,7 +122,10 @@ fn locked_parts(writes: &[&Write]) -> Vec<i16> {
     for write in writes {
         if let Some(of) = write.settles() {
             partitions.insert(of.id.partition());
-            are_all_acks &= matches!(write, Write::Ack { next: None, .. });
+            are_all_acks &= matches!(
+                write,
+                Write::Ack { next: None, .. } | Write::AckKept { next: None, .. }
+            );
         }
     }
     if are_all_acks || partitions.len() < 2 {

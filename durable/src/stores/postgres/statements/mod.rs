@@ -17,6 +17,7 @@ mod arm;
 mod cancel;
 pub(super) mod commit;
 pub(super) mod dead;
+pub(super) mod done;
 pub(super) mod floor;
 pub(super) mod grant;
 pub(super) mod lease;
@@ -35,11 +36,12 @@ use super::session::Texts;
 use statement::Sql;
 
 /// What a session prepares: the statements of each file.
-const ALL: [&[&Sql]; 12] = [
+const ALL: [&[&Sql]; 13] = [
     arm::ALL,
     cancel::ALL,
     commit::ALL,
     dead::ALL,
+    done::ALL,
     floor::ALL,
     grant::ALL,
     lease::ALL,

@@ -328,7 +328,8 @@ impl Making<'_> {
         self.ack(&own).await?;
         self.retry(&own).await?;
         self.hold(&own).await?;
-        self.bury(&own).await
+        self.bury(&own).await?;
+        self.keep_done(&own).await
     }
 
     /// Notes the crashes of suspects. Those go whose key another row has taken.
@@ -358,7 +359,9 @@ impl Making<'_> {
     async fn ack(&mut self, numbers: &[usize]) -> Result<(), Error> {
         let mut rows = Deliveries::default();
         for &number in numbers {
-            if let Write::Ack { of, next: None } = &self.writes[number] {
+            if let Write::Ack { of, next: None } | Write::AckKept { of, next: None, .. } =
+                &self.writes[number]
+            {
                 rows.push(of, number);
             }
         }
@@ -395,6 +398,11 @@ impl Making<'_> {
                 Write::Ack {
                     of,
                     next: Some(next),
+                }
+                | Write::AckKept {
+                    of,
+                    next: Some(next),
+                    ..
                 } => again.push(of, *next, (0, 0), number),
                 _ => {}
             }

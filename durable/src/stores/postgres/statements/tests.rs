@@ -9,11 +9,12 @@ use std::collections::BTreeSet;
 use tokio_postgres::types::Type;
 
 /// The files that have statements.
-const SOURCES: [&str; 12] = [
+const SOURCES: [&str; 13] = [
     include_str!("arm.rs"),
     include_str!("cancel.rs"),
     include_str!("commit.rs"),
     include_str!("dead.rs"),
+    include_str!("done.rs"),
     include_str!("floor.rs"),
     include_str!("grant.rs"),
     include_str!("lease.rs"),
@@ -25,12 +26,16 @@ const SOURCES: [&str; 12] = [
 ];
 
 /// The types of parameters without a cast: those of the columns that they are compared with.
-static TYPES: [(&str, Type); 28] = [
+static TYPES: [(&str, Type); 32] = [
     ("after", Type::UUID),
+    ("before", Type::INT8),
+    ("before_due", Type::INT8),
+    ("before_id", Type::UUID),
     ("burst", Type::INT8),
     ("bytes", Type::INT8),
     ("calls", Type::INT8),
     ("due", Type::INT8),
+    ("ended", Type::INT8),
     ("epoch", Type::INT8),
     ("from", Type::INT8),
     ("id", Type::UUID),

@@ -2,22 +2,25 @@
 //! stands outside of what it watches, and notes each broken promise.
 //!
 //! `writes.rs` follows what the store writes, `runs.rs` what handlers get, `leases.rs` who may hand
-//! out what.
+//! out what, `records.rs` what is kept of runs that are done.
 
 mod leases;
 mod limits;
+mod records;
 mod rules;
 mod runs;
 mod writes;
 
 pub use leases::{FOR_EVER, recovery};
 pub use limits::{RATES, Since};
+pub use records::FORGOTTEN_WITHIN;
 pub use writes::Made;
 
 use super::scene::Scene;
 use fastrand::Rng;
 use leases::Leases;
 use limits::Limits;
+use records::Records;
 use rules::KnownRules;
 use runs::Start;
 use std::collections::{BTreeMap, BTreeSet};
@@ -114,6 +117,7 @@ pub struct Ledger {
     pub wrongs: Vec<String>,
     pub leases: Leases,
     pub limits: Limits,
+    pub records: Records,
     /// Rows that users' transactions have locked.
     pub held: BTreeSet<DurableId>,
     story: String,
@@ -176,6 +180,7 @@ impl Ledger {
             wrongs: Vec::new(),
             leases: Leases::default(),
             limits: Limits::default(),
+            records: Records::default(),
             held: BTreeSet::new(),
             story: String::new(),
             tally: Tally::default(),
@@ -302,6 +307,8 @@ impl Ledger {
             ("held up", self.held_up),
             ("limited", self.limits.held),
             ("outages", self.outages),
+            ("records", self.records.count()),
+            ("forgotten", self.records.forgotten),
         ]);
         counts.extend(more.iter().copied());
         counts.retain(|_, count| *count > 0);

@@ -43,11 +43,19 @@ impl Ledger {
             (Write::Begin { of, crashes }, Outcome::Begun(begun)) => {
                 self.begun(of, *crashes, *begun);
             }
-            (Write::Ack { of, next }, Outcome::Settled(is_done, row)) => {
+            (
+                Write::Ack { of, next } | Write::AckKept { of, next, .. },
+                Outcome::Settled(is_done, row),
+            ) => {
                 let said = self.settled(made.node, of, *is_done);
                 let is_later = next.is_none_or(|next| next > of.due);
                 self.demand(is_later, || format!("{} runs again at {next:?}", of.id));
                 if *is_done {
+                    let kept = match write {
+                        Write::AckKept { kept, .. } => Some(&**kept),
+                        _ => None,
+                    };
+                    self.recorded(of, said, kept);
                     self.acknowledged(of, row.as_ref(), said, now);
                 }
             }

@@ -1,0 +1,226 @@
+//! Done: records of runs that are done. They are stored beside the acknowledgement of their timer,
+//! listed, removed and counted.
+
+use super::commit::Making;
+use super::rows::{durable_id, millis, part, time, uuid};
+use super::statement::{Sql, Statement, statement};
+use crate::store::done::{DoneEnding, DoneTimer};
+use crate::store::write::{Outcome, Write};
+use std::time::Duration;
+use tokio_postgres::Error;
+use uuid::Uuid;
+
+/// What a session prepares of this file.
+pub(super) const ALL: &[&Sql] = &[
+    Keep::SQL,
+    LookDone::SQL,
+    LookDoneBack::SQL,
+    ForgetDone::SQL,
+    CountDone::SQL,
+    EstimateDone::SQL,
+];
+
+statement! {
+    /// Puts records in. (One that somebody has put there stays.)
+    Keep<'a> {
+        part: &'a [i16],
+        ended: &'a [i64],
+        id: &'a [Uuid],
+        due: &'a [i64],
+        began: &'a [Option<i64>],
+        took_us: &'a [i64],
+        kind: &'a [&'a str],
+        key: &'a [Option<&'a str>],
+        attempts: &'a [i64],
+        crashes: &'a [i64],
+        node: &'a [&'a str],
+        ending: &'a [i16],
+    }
+    -> () = |_| ();
+    "
+INSERT INTO {s}.done (part, ended, id, due, began, took_us, kind, key, attempts, crashes, node,
+    ending)
+SELECT u.part, u.ended, u.id, u.due, u.began, u.took_us, u.kind, u.key, u.attempts, u.crashes,
+    u.node, u.ending
+FROM unnest(:part::smallint[], :ended::bigint[], :id::uuid[], :due::bigint[], :began::bigint[],
+        :took_us::bigint[], :kind::text[], :key::text[], :attempts::bigint[], :crashes::bigint[],
+        :node::text[], :ending::smallint[])
+    u (part, ended, id, due, began, took_us, kind, key, attempts, crashes, node, ending)
+ON CONFLICT (part, ended, id, due) DO NOTHING"
+}
+
+statement! {
+    /// The first records of each partition between two places, in order.
+    LookDone<'a> {
+        part: &'a [i16],
+        ended: i64,
+        id: Uuid,
+        due: i64,
+        before: i64,
+        before_id: Uuid,
+        before_due: i64,
+        limit: i64,
+    }
+    -> DoneTimer = done_of;
+    "
+SELECT d.ended, d.id, d.due, d.began, d.took_us, d.kind, d.key, d.attempts, d.crashes, d.node,
+    d.ending
+FROM unnest(:part::smallint[]) p (part) CROSS JOIN LATERAL (
+    SELECT * FROM {s}.done r WHERE r.part = p.part AND (r.ended, r.id, r.due) > (:ended, :id, :due)
+    AND (r.ended, r.id, r.due) < (:before, :before_id, :before_due)
+    ORDER BY r.ended, r.id, r.due LIMIT :limit) d
+ORDER BY d.ended, d.id, d.due"
+}
+
+statement! {
+    /// The same, the last ones of each partition, the last one first.
+    LookDoneBack<'a> {
+        part: &'a [i16],
+        ended: i64,
+        id: Uuid,
+        due: i64,
+        before: i64,
+        before_id: Uuid,
+        before_due: i64,
+        limit: i64,
+    }
+    -> DoneTimer = done_of;
+    "
+SELECT d.ended, d.id, d.due, d.began, d.took_us, d.kind, d.key, d.attempts, d.crashes, d.node,
+    d.ending
+FROM unnest(:part::smallint[]) p (part) CROSS JOIN LATERAL (
+    SELECT * FROM {s}.done r WHERE r.part = p.part AND (r.ended, r.id, r.due) > (:ended, :id, :due)
+    AND (r.ended, r.id, r.due) < (:before, :before_id, :before_due)
+    ORDER BY r.ended DESC, r.id DESC, r.due DESC LIMIT :limit) d
+ORDER BY d.ended DESC, d.id DESC, d.due DESC"
+}
+
+statement! {
+    /// DoneForget: removes records that have ended before a time, in each partition the oldest
+    /// first. What a transaction of somebody's has locked is left to another time.
+    ForgetDone<'a> { part: &'a [i16], before: i64, limit: i64 }
+    -> () = |_| ();
+    "
+DELETE FROM {s}.done d USING (
+    SELECT o.part, o.ended, o.id, o.due
+    FROM unnest(:part::smallint[]) p (part) CROSS JOIN LATERAL (
+        SELECT r.part, r.ended, r.id, r.due FROM {s}.done r
+        WHERE r.part = p.part AND r.ended < :before
+        ORDER BY r.ended, r.id, r.due LIMIT :limit FOR UPDATE SKIP LOCKED) o
+    LIMIT :limit) g
+WHERE d.part = g.part AND d.ended = g.ended AND d.id = g.id AND d.due = g.due RETURNING d.part"
+}
+
+statement! {
+    /// Counts up to a number of records.
+    CountDone { limit: i64 }
+    -> u64 = |row| u64::try_from(row.get::<_, i64>(0)).unwrap_or_default();
+    "SELECT count(*) FROM (SELECT 1 FROM {s}.done LIMIT :limit) d"
+}
+
+statement! {
+    /// How many records the last `ANALYZE` or `VACUUM` has found. -1: there was none.
+    EstimateDone {}
+    -> Option<u64> = |row| u64::try_from(row.get::<_, i64>(0)).ok();
+    "
+SELECT COALESCE((SELECT reltuples::bigint FROM pg_class WHERE oid = to_regclass('{s}.done')), -1)"
+}
+
+/// A record from its columns.
+fn done_of(columns: &tokio_postgres::Row) -> DoneTimer {
+    let [ended, due] = [0, 2].map(|at| time(columns.get(at)));
+    let id = durable_id(columns.get(1));
+    let kind: &str = columns.get(5);
+    let mut done = DoneTimer::new(id, due, kind.into(), ended);
+    done.began = columns.get::<_, Option<i64>>(3).map(time);
+    let took: Option<i64> = columns.get(4);
+    let took = took.and_then(|took| u64::try_from(took).ok());
+    done.took = Duration::from_micros(took.unwrap_or_default());
+    done.key = columns.get::<_, Option<&str>>(6).map(Into::into);
+    let [attempts, crashes] = [7, 8].map(|at| columns.get::<_, i64>(at));
+    done.attempts = u32::try_from(attempts).unwrap_or(u32::MAX);
+    done.crashes = u32::try_from(crashes).unwrap_or(u32::MAX);
+    done.node = columns.get::<_, &str>(9).into();
+    // (A program that knows another ending raises the floor.)
+    if columns.get::<_, i16>(10) == LEFT_OUT {
+        done.ending = DoneEnding::LeftOut;
+    }
+    done
+}
+
+/// An ending as it is stored. 0: its handler has said `Ok`.
+const LEFT_OUT: i16 = 1;
+
+/// Columns of records.
+#[derive(Default)]
+struct Records<'a> {
+    parts: Vec<i16>,
+    endeds: Vec<i64>,
+    ids: Vec<Uuid>,
+    dues: Vec<i64>,
+    begans: Vec<Option<i64>>,
+    tooks: Vec<i64>,
+    kinds: Vec<&'a str>,
+    keys: Vec<Option<&'a str>>,
+    attempts: Vec<i64>,
+    crashes: Vec<i64>,
+    nodes: Vec<&'a str>,
+    endings: Vec<i16>,
+}
+
+impl<'a> Records<'a> {
+    fn push(&mut self, done: &'a DoneTimer) {
+        self.parts.push(part(done.id.partition()));
+        self.endeds.push(millis(done.ended));
+        self.ids.push(uuid(done.id));
+        self.dues.push(millis(done.due));
+        self.begans.push(done.began.map(millis));
+        let took = i64::try_from(done.took.as_micros());
+        self.tooks.push(took.unwrap_or(i64::MAX));
+        self.kinds.push(&done.kind);
+        self.keys.push(done.key.as_deref());
+        self.attempts.push(done.attempts.into());
+        self.crashes.push(done.crashes.into());
+        self.nodes.push(&done.node);
+        self.endings.push(match done.ending {
+            DoneEnding::Done => 0,
+            DoneEnding::LeftOut => LEFT_OUT,
+        });
+    }
+
+    fn keep(&self) -> Keep<'_> {
+        Keep {
+            part: &self.parts,
+            ended: &self.endeds,
+            id: &self.ids,
+            due: &self.dues,
+            began: &self.begans,
+            took_us: &self.tooks,
+            kind: &self.kinds,
+            key: &self.keys,
+            attempts: &self.attempts,
+            crashes: &self.crashes,
+            node: &self.nodes,
+            ending: &self.endings,
+        }
+    }
+}
+
+impl Making<'_> {
+    /// Keeps records of those of these changes that have acknowledged a timer, in the transaction
+    /// in which they have. The lease of each is locked by now.
+    pub(super) async fn keep_done(&mut self, numbers: &[usize]) -> Result<(), Error> {
+        let mut records = Records::default();
+        for &number in numbers {
+            if let Write::AckKept { kept, .. } = &self.writes[number]
+                && let Some(Outcome::Settled(true, _)) = self.outcomes[number]
+            {
+                records.push(kept);
+            }
+        }
+        if !records.ids.is_empty() {
+            self.live.ask(&records.keep()).await?;
+        }
+        Ok(())
+    }
+}
