@@ -100,7 +100,7 @@ fn a_seed_is_one_story() {
 #[test]
 fn each_broken_step_breaks_a_promise() {
     for fault in wheelwork_durable::DURABLE_FAULTS {
-        seeds::demand_noticed(&format!("{fault:?}"), 0..2_000, Some(fault), alone);
+        seeds::demand_noticed(&format!("{fault:?}"), 0..20_000, Some(fault), alone);
     }
 }
 
