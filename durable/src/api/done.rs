@@ -39,7 +39,7 @@ pub struct DoneQuery {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DonePage {
-    /// The runs, in the order in which they have ended.
+    /// The runs, by when they have ended: the newest first, unless the query says otherwise.
     pub done: Vec<DoneTimer>,
     /// Where the next page begins. `None`: this is the last one. A next page may have no runs.
     pub next: Option<DoneCursor>,
@@ -86,7 +86,8 @@ impl DoneQuery {
         self
     }
 
-    /// Runs of this timer. (No store has an index of them: the records are read.)
+    /// Runs of this timer. Cost: all records of the range of time are read, because no store has an
+    /// index of them by id.
     #[must_use]
     pub const fn id(mut self, id: DurableId) -> Self {
         self.id = Some(id);
@@ -142,10 +143,10 @@ impl<S: Store> DurableBuilder<S> {
     ///   the store refuses has none. A calendar leaves a record of each run, and of one that is
     ///   left out too. Retries leave none, [`Later`](crate::Later) leaves none, and what becomes a
     ///   dead letter is among the [dead letters](DurableClient::dead_letters).
-    /// - Records are removed when their time is over, a slice at a time, within a minute or so,
-    ///   and within a sixteenth of that time, if this is more than a second. The time is that of
-    ///   the program that removes them. Where nodes share the store each of them removes those of
-    ///   its own partitions, so all of them should set one time.
+    /// - Records are removed when their time is over, a slice at a time. A record stays for up to a
+    ///   sixteenth of that time longer, but for a minute at most, or a second if that is more. What
+    ///   counts is the time that the program sets which removes them. Where nodes share the store,
+    ///   each node removes the records of its own partitions. So all nodes should set one time.
     /// - A program that does not set this leaves the records alone that are there. With a time of
     ///   zero it keeps none, and removes those that are there.
     /// - While the disk of a file is full, no records are written or removed.
@@ -165,8 +166,9 @@ impl<S: Store> DurableBuilder<S> {
 
 impl DurableClient {
     /// Returns a page of the runs that are done and still kept
-    /// ([`keep_done`](DurableBuilder::keep_done)), the one that has ended last first, and where the
-    /// next page begins. In a fleet those of all nodes. Of a store that keeps none it is empty.
+    /// ([`keep_done`](DurableBuilder::keep_done)), and where the next page begins. The run that has
+    /// ended last comes first. In a fleet the page has the runs of all nodes. Where no records are
+    /// kept, it is empty.
     ///
     /// A record that stays while the pages are read is on exactly one of them. A record that comes
     /// meanwhile may be on a page or not: a run ends a moment before its record is stored.

@@ -14,18 +14,18 @@ impl Ruled<'_> {
     /// and can be cancelled, moved and listed meanwhile ([`HeldWhy::Limited`](crate::HeldWhy)).
     /// Timers of other kinds do not wait for them.
     ///
-    /// The first timer is let through when the first token comes: `1 / per_second` seconds after
-    /// the rate was set, or after a program was started that has its store for itself. It is
-    /// durable when this returns. `false`: the timers have this rate already.
+    /// The rate is durable when this returns. `false`: the timers have this rate already. In a file
+    /// the first timer is let through `1 / per_second` seconds after the rate was set or changed,
+    /// or after a program was started. Where nodes share the store, these seconds begin when a node
+    /// needs the first token of a new rate. What has been counted there stays when nodes start, and
+    /// when the rate is changed. So after a change up to `burst` timers may be let through at once.
     ///
-    /// Cost: below the rate, a lock and a few lookups before a handler is called; where nodes share
-    /// the store, a transaction for the tokens of some timers. A timer that has to wait costs two
-    /// more changes of its row.
+    /// Cost: a commit. Then, below the rate, a lock and a few lookups before a handler is called;
+    /// where nodes share the store, a transaction for the tokens of some timers. A timer that has
+    /// to wait for more than 100 ms costs two more changes of its row.
     ///
     /// # Errors
-    /// [`Invalid`](DurableError::Invalid): the kind or prefix is no name of a rule, or there are
-    /// 1,000 rules. Others as with
-    /// [`cancel`](crate::DurableClient::cancel).
+    /// As [`pause`](Self::pause).
     ///
     /// # Example
     /// ```
@@ -55,7 +55,7 @@ impl Ruled<'_> {
     /// As [`set_rate`](Self::set_rate), and returns at once.
     ///
     /// # Errors
-    /// As [`set_rate`](Self::set_rate).
+    /// As [`pause`](Self::pause).
     pub fn set_rate_ticket(&self, rate: Rate) -> Result<Ticket<bool>, DurableError> {
         self.change_ticket(RuleChange::Rate(Some(rate)))
     }
@@ -63,7 +63,7 @@ impl Ruled<'_> {
     /// Removes the rate. What has waited for it is handed out. `false`: there was none.
     ///
     /// # Errors
-    /// As [`cancel`](crate::DurableClient::cancel).
+    /// As [`resume`](Self::resume).
     pub fn clear_rate(&self) -> Result<bool, DurableError> {
         self.change(RuleChange::Rate(None))
     }
@@ -76,17 +76,21 @@ impl Ruled<'_> {
         self.change_ticket(RuleChange::Rate(None))
     }
 
-    /// Sets how many of these timers are handled at one time. Others wait in the store, as with
-    /// [`set_rate`](Self::set_rate). A batch of several timers counts as several, so it has as many
-    /// as are let through. An async handler counts until its future has ended. Handlers that run
-    /// when a limit is set for the first time are not counted.
+    /// Sets how many of these timers are handled at one time, on all nodes together. Others wait in
+    /// the store, as with [`set_rate`](Self::set_rate). A batch of several timers counts as
+    /// several, so it has as many as are let through. An async handler counts until its future has
+    /// ended. Handlers that run already are not counted, if the timers had neither a rate nor a
+    /// limit of calls before.
     ///
-    /// It is stored, and may be for timers of several kinds.
-    /// [`max_calls`](crate::DurableBuilder::max_calls) is for one kind in one process, costs no
-    /// change of a row, and holds beside it.
+    /// The limit is durable when this returns. `false`: the timers have this limit already. It may
+    /// be for timers of several kinds. [`max_calls`](crate::DurableBuilder::max_calls) is for one
+    /// kind in one process, costs no change of a row, and holds beside it.
+    ///
+    /// Cost: as with [`set_rate`](Self::set_rate). Where nodes share the store, a node that has
+    /// calls of the limit asks the database each quarter of a second.
     ///
     /// # Errors
-    /// As [`set_rate`](Self::set_rate).
+    /// As [`pause`](Self::pause).
     ///
     /// # Example
     /// ```
@@ -106,7 +110,7 @@ impl Ruled<'_> {
     /// As [`set_calls`](Self::set_calls), and returns at once.
     ///
     /// # Errors
-    /// As [`set_rate`](Self::set_rate).
+    /// As [`pause`](Self::pause).
     pub fn set_calls_ticket(&self, calls: NonZeroU32) -> Result<Ticket<bool>, DurableError> {
         self.change_ticket(RuleChange::Calls(Some(calls)))
     }
@@ -114,7 +118,7 @@ impl Ruled<'_> {
     /// Removes the limit of calls. What has waited for it is handed out. `false`: there was none.
     ///
     /// # Errors
-    /// As [`cancel`](crate::DurableClient::cancel).
+    /// As [`resume`](Self::resume).
     pub fn clear_calls(&self) -> Result<bool, DurableError> {
         self.change(RuleChange::Calls(None))
     }

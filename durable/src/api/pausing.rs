@@ -10,24 +10,27 @@ impl Ruled<'_> {
     /// Pauses them: none of them is handed out until they are [resumed](Self::resume). `false`:
     /// they were paused already.
     ///
-    /// It is durable when this returns, and from then on this process begins with none of them.
-    /// Handlers that have begun go on. Another node of a fleet hands out none that comes due later,
-    /// and none at all from a second later on, as long as it reaches the database. A node that does
-    /// not reach it may still begin with timers that were due before, until its lease has run out.
+    /// The pause is durable when this returns, and from then on this process begins with none of
+    /// them. Handlers that have begun go on. Another node of a fleet hands out none that comes due
+    /// more than 75 ms later. Of those that were due before, and wait for a place or a thread
+    /// there, it begins with none after a second or two. A node that does not reach the database
+    /// may begin with such timers until its lease has run out.
     ///
     /// A timer that comes due meanwhile waits: [`Row::held`](crate::Row::held) says so, and
     /// [`stats`](crate::DurableClient::stats) counts it as `paused`. It can be cancelled and moved
-    /// as before. It is never buried for having waited, but it
-    /// [expires](crate::TimerBuilder::not_after) as others do.
+    /// as before. It never becomes a dead letter for having waited. But if its
+    /// [expiry](crate::TimerBuilder::not_after) is over when it is resumed, it becomes one then.
     ///
     /// # Errors
     /// As [`DurableClient::cancel`](crate::DurableClient::cancel). [`DurableError::Refused`]: there
-    /// are 1,000 rules already, or the kind or the beginning of keys has more than 1,024 bytes, or
-    /// is the empty beginning. In a fleet also if a node of an earlier version is alive, which
-    /// would not obey.
+    /// are 1,000 rules already; the kind or the beginning of keys has more than 1,024 bytes; the
+    /// beginning of keys is empty. In a fleet also: it has a NUL; a node of an earlier version is
+    /// alive, which would not obey.
     ///
-    /// Cost: a commit. In a file all that is due within the next minutes is loaded anew, and what
-    /// is paused of it is written once, and once more when it is resumed.
+    /// Cost: a commit. In a file all timers that are due within the next minutes are loaded anew.
+    /// Each of them that is paused is written once, and once more when it is resumed. While there
+    /// is any pause, each timer that is handed out costs a lock, which readers share, and a few
+    /// lookups.
     ///
     /// # Example
     /// See [`Ruled`].
@@ -55,10 +58,14 @@ impl Ruled<'_> {
     }
 
     /// Resumes them. `false`: they were not paused. What has come due meanwhile is handed out now,
-    /// in the order of the deadlines. A timer stays paused that another rule pauses, too.
+    /// in the order of the deadlines. A timer that another rule pauses, too, stays paused.
     ///
     /// # Errors
-    /// As [`DurableClient::cancel`](crate::DurableClient::cancel).
+    /// As [`DurableClient::cancel`](crate::DurableClient::cancel). [`DurableError::Refused`]: there
+    /// can be no such rule, as with [`pause`](Self::pause).
+    ///
+    /// Cost: a commit. Then all timers that wait are read, and each that was paused is written
+    /// once, in slices. Other calls are served between the slices.
     ///
     /// # Example
     /// See [`Ruled`].

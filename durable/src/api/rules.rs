@@ -10,8 +10,10 @@ use crate::store::write::Write;
 /// Calls for all timers of a kind, or for all whose key begins alike. Made by
 /// [`DurableClient::kind`] and [`DurableClient::keys_with`].
 ///
-/// What they say is a [`Rule`]. It is stored, so it holds after a restart, for timers that are
-/// there and for those that come, and on all nodes of a fleet. A store has at most 1,000 rules.
+/// They can be [paused](Self::pause), and have a [rate](Self::set_rate) and a [limit of
+/// calls](Self::set_calls). All of this is their [`Rule`]. It is stored, so it holds after a
+/// restart, for timers that are there and for those that come, and on all nodes of a fleet. A store
+/// has at most 1,000 rules.
 ///
 /// # Example
 /// ```
@@ -41,10 +43,11 @@ pub struct Ruled<'a> {
 }
 
 impl Ruled<'_> {
-    /// What holds for them. `None`: no rule is for just these.
+    /// Returns their rule. `None`: they have none. A rule for other timers may hold for some of
+    /// them all the same, as that of their kind does for timers with a key.
     ///
     /// # Errors
-    /// As [`DurableClient::cancel`].
+    /// As [`DurableClient::cancel`]. Cost: all rules are read, of which there are at most 1,000.
     ///
     /// # Example
     /// See [`Ruled`].
@@ -69,8 +72,9 @@ impl Ruled<'_> {
 }
 
 impl DurableClient {
-    /// Calls for all timers of this kind: those that are there, and those that come. The kind need
-    /// have no handler here.
+    /// Has the calls for all timers of this kind: those that are there, and those that come. This
+    /// program needs no handler of the kind. A name that no rule can have is refused by these
+    /// calls, and not here.
     ///
     /// # Example
     /// See [`Ruled`].
@@ -80,7 +84,8 @@ impl DurableClient {
         Ruled { client: self, of }
     }
 
-    /// Calls for all timers whose key begins with this text, which is not empty.
+    /// Has the calls for all timers whose key begins with this text. An empty text is refused by
+    /// these calls, and not here.
     ///
     /// # Example
     /// ```

@@ -32,8 +32,8 @@ pub struct DoneTimer {
     pub attempts: u32,
     /// How often a process has ended while the timer was on trial.
     pub crashes: u32,
-    /// The node that has handled it, by its name in the [fleet](crate::DurableClient::fleet).
-    /// Empty: the store has one process alone.
+    /// The node that has handled it, by its name in the [fleet](crate::DurableClient::fleet). Empty
+    /// where one process has the store for itself.
     pub node: Arc<str>,
     /// How it has ended.
     pub ending: DoneEnding,

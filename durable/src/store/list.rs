@@ -120,8 +120,8 @@ pub enum TimerState {
     Handled,
     /// A process may have ended while it was handled. It runs after the others, on trial.
     Suspect,
-    /// It waits for a handler of its kind, or is paused, whatever its deadline is.
-    /// [`Row::held`](crate::Row::held) says which.
+    /// It waits for a handler of its kind, is paused, or waits for a rate or a limit of calls,
+    /// whatever its deadline is. [`Row::held`](crate::Row::held) says which.
     Held,
 }
 

@@ -316,7 +316,8 @@ pub enum HeldWhy {
     /// Its kind is paused, or all timers are whose key begins as its own
     /// ([`Ruled::pause`](crate::Ruled::pause)).
     Paused,
-    /// A rule lets timers through only so fast, or so many at once, and others come before it.
+    /// It waits for a rate ([`Ruled::set_rate`](crate::Ruled::set_rate)) or a limit of calls
+    /// ([`Ruled::set_calls`](crate::Ruled::set_calls)).
     Limited,
 }
 
@@ -416,7 +417,8 @@ impl Row {
     }
 
     /// Whether it is held, why, and since when. A timer that is held waits, whatever its deadline:
-    /// no node that could hand it out has a handler of its kind.
+    /// it has no handler, or is paused, or a rate or a limit of calls lets others go first
+    /// ([`HeldWhy`]).
     ///
     /// # Example
     /// ```

@@ -103,8 +103,8 @@ impl fmt::Display for RuleFor {
     }
 }
 
-/// How often timers are handed out: so many in a second on average, and up to `burst` at once after
-/// a while without any.
+/// How fast timers are handed out: `per_second` in a second on average, and up to `burst` at once
+/// after a time in which there were none.
 ///
 /// # Example
 /// ```
@@ -126,8 +126,8 @@ pub struct Rate {
 impl Eq for Rate {}
 
 impl Rate {
-    /// This many in a second, from a millionth to a billion; and this many at once. `None`: the
-    /// number is not in that range.
+    /// A rate of `per_second` timers in a second, and of up to `burst` at once. `None`:
+    /// `per_second` is not between 0.000001 and 1,000,000,000.
     ///
     /// # Example
     /// See [`Rate`].
@@ -188,7 +188,7 @@ pub struct Rule {
     pub paused_since: Option<StoreTime>,
     /// They are handed out no faster than this.
     pub rate: Option<Rate>,
-    /// No more of them are handled at one time.
+    /// At most this many of them are handled at one time.
     pub calls: Option<NonZeroU32>,
 }
 
@@ -236,7 +236,7 @@ pub enum RuleChange {
     Resume,
     /// Their rate is this one, or none.
     Rate(Option<Rate>),
-    /// So many of them are handled at one time at most, or as many as there are.
+    /// At most this many of them are handled at one time. `None`: any number.
     Calls(Option<NonZeroU32>),
 }
 
