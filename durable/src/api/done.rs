@@ -143,10 +143,11 @@ impl<S: Store> DurableBuilder<S> {
     ///   the store refuses has none. A calendar leaves a record of each run, and of one that is
     ///   left out too. Retries leave none, [`Later`](crate::Later) leaves none, and what becomes a
     ///   dead letter is among the [dead letters](DurableClient::dead_letters).
-    /// - Records are removed when their time is over, a slice at a time. A record stays for up to a
-    ///   sixteenth of that time longer, but for a minute at most, or a second if that is more. What
-    ///   counts is the time that the program sets which removes them. Where nodes share the store,
-    ///   each node removes the records of its own partitions. So all nodes should set one time.
+    /// - Records are removed when their time is over, a slice at a time. The program looks for them
+    ///   after each sixteenth of that time, but at most once a second, and at least once a minute.
+    ///   What counts is the time that this program sets, and not the one that wrote the records.
+    ///   Where nodes share the store, each node removes the records of its own partitions. So all
+    ///   nodes should set one time.
     /// - A program that does not set this leaves the records alone that are there. With a time of
     ///   zero it keeps none, and removes those that are there.
     /// - While the disk of a file is full, no records are written or removed.
