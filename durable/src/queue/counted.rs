@@ -3,7 +3,7 @@
 //! The throttle has it under its lock.
 
 use super::bucket::{Bucket, Token};
-use super::granted::{GrantedCalls, GrantedTokens};
+use super::granted::{GrantedCalls, GrantedTokens, HELD_UP};
 use crate::store::grant::{Want, WantedCalls};
 use crate::store::rule::{Rate, RuleFor};
 use crate::sync::{Fault, broken};
@@ -89,6 +89,8 @@ pub(super) struct Limit {
     pub(super) refused: u32,
     /// Timers that have come into the window since the store was asked, where nodes share it.
     pub(super) coming: u32,
+    /// When the store was asked last, where nodes share it.
+    pub(super) asked: Duration,
     /// The writer says that timers wait.
     pub(super) waiting: bool,
 }
@@ -103,6 +105,7 @@ impl Limit {
             released: 0,
             refused: 0,
             coming: 0,
+            asked: Duration::ZERO,
             waiting: false,
         }
     }
@@ -161,12 +164,13 @@ impl Limit {
         newcomers.saturating_add(queued)
     }
 
-    /// How many calls could be under way.
+    /// How many calls could be under way. Until the answer comes no more are than those that there
+    /// were, or that may be made.
     pub(super) fn calls_wanted(&self, calls: &Calls, queued: u32) -> WantedCalls {
         let begun = self.running.saturating_add(self.released);
         WantedCalls {
             most: begun.saturating_add(self.demand(queued)).min(calls.most),
-            running: self.running,
+            running: self.running.max(calls.here()),
         }
     }
 
@@ -189,9 +193,9 @@ impl Limit {
             _ => 0,
         };
         let calls = self.calls.filter(|calls| {
-            let granted = calls.granted.unwrap_or_default();
+            let granted = calls.granted.unwrap_or(GrantedCalls::UNKNOWN);
             let wanted = self.calls_wanted(calls, queued);
-            (wanted.most > 0 || granted.has > 0) && granted.may_ask(now)
+            (wanted.most > 0 || granted.may_have) && granted.may_ask(now)
         });
         let calls = calls.map(|calls| self.calls_wanted(&calls, queued));
         let of = self.of.clone();
@@ -209,9 +213,20 @@ impl Limit {
         let calls = self.calls.and_then(|calls| {
             let granted = calls.granted?;
             let wanted = self.calls_wanted(&calls, queued);
-            (wanted.most > 0 || granted.has > 0).then_some(granted.ask_at)
+            (wanted.most > 0 || granted.may_have).then_some(granted.ask_at)
         });
         let at = tokens.into_iter().chain(calls).min()?;
         Some(at.saturating_sub(now))
+    }
+
+    /// Somebody's transaction was in the way when the store was asked: it is asked again later.
+    pub(super) fn held_up(&mut self, asked: Duration) {
+        let again = asked + HELD_UP;
+        if let Some(Tokens::Granted(tokens)) = &mut self.tokens {
+            tokens.ask_at = again;
+        }
+        if let Some(granted) = self.calls.as_mut().and_then(|calls| calls.granted.as_mut()) {
+            granted.ask_at = again;
+        }
     }
 }

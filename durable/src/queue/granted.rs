@@ -11,6 +11,9 @@ const LAPSE: Duration = Duration::from_secs(1);
 /// So much of a second a node asks for at once.
 const SHARE_OF_A_SECOND: f64 = 0.25;
 
+/// The store is asked again so long after somebody's transaction was in the way.
+pub(super) const HELD_UP: Duration = Duration::from_millis(100);
+
 /// How often the store is asked for calls, while some are wanted or there are some.
 const CALLS_EVERY: Duration = Duration::from_millis(250);
 
@@ -72,24 +75,140 @@ impl GrantedTokens {
 }
 
 /// Calls that the store has granted.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct GrantedCalls {
     /// How many.
     pub(super) has: u32,
+    /// The store may have some for this node, whether it knows them or not: they have to be given
+    /// back when they are not wanted.
+    pub(super) may_have: bool,
     /// The store is not asked before.
     pub(super) ask_at: Duration,
 }
 
 impl GrantedCalls {
-    /// The store was asked at a time, and has granted these in all.
-    pub(super) fn new(has: u32, asked: Duration) -> Self {
+    /// Nothing is known of what the store has.
+    pub(super) const UNKNOWN: Self = Self {
+        has: 0,
+        may_have: true,
+        ask_at: Duration::ZERO,
+    };
+
+    /// The store was asked at a time, and has granted these in all. `used`: those that the node
+    /// said it used.
+    pub(super) fn new(has: u32, used: u32, asked: Duration) -> Self {
         Self {
             has,
+            may_have: has > 0 || used > 0,
             ask_at: asked + CALLS_EVERY,
         }
     }
 
     pub(super) fn may_ask(self, now: Duration) -> bool {
         self.ask_at <= now
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use crate::queue::throttle::{RuleNumber, Throttle};
+    use crate::store::grant::{Grant, Want};
+    use crate::store::rule::{Rate, Rule, RuleChange, RuleFor, Rules};
+    use std::collections::BTreeSet;
+    use std::num::NonZeroU32;
+    use std::time::Duration;
+
+    const NONE: Duration = Duration::ZERO;
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn rules(kinds: usize, change: RuleChange) -> Vec<Rule> {
+        let mut rules = Rules::default();
+        for number in 0..kinds {
+            let of = RuleFor::Kind(format!("kind-{number}").into());
+            rules.change(&of, change).unwrap();
+        }
+        rules.all()
+    }
+
+    fn throttle(rules: &[Rule]) -> Throttle {
+        let throttle = Throttle::new(true, Box::new(|| {}));
+        throttle.set(rules, NONE);
+        throttle
+    }
+
+    fn answer(throttle: &Throttle, wants: &[(RuleNumber, Want)], grant: Grant, asked: Duration) {
+        for (number, want) in wants {
+            throttle.grant(*number, want, &grant, asked);
+        }
+    }
+
+    #[test]
+    fn more_rules_than_are_asked_for_at_once_have_their_turn() {
+        let rate = Rate::new(1e3, NonZeroU32::MIN);
+        let throttle = throttle(&rules(100, RuleChange::Rate(rate)));
+        let mut asked = BTreeSet::new();
+        for turn in 1..=4 {
+            let now = SECOND * turn;
+            let wants = throttle.wants(now, |_| 5);
+            asked.extend(wants.iter().map(|(number, _)| *number));
+            answer(&throttle, &wants, Grant::default(), now);
+        }
+        assert_eq!(asked.len(), 100);
+    }
+
+    #[test]
+    fn calls_that_are_not_wanted_any_more_are_given_back() {
+        let throttle = throttle(&rules(1, RuleChange::Calls(NonZeroU32::new(4))));
+        let four = Grant {
+            calls: 4,
+            ..Grant::default()
+        };
+        let asks = |now: Duration| {
+            let wants = throttle.wants(now, |_| 0);
+            wants.first().and_then(|(_, want)| want.calls)
+        };
+        for turn in 0..2 {
+            // Some wait, and it has calls for them; then none wait.
+            let now = SECOND * (turn * 10);
+            let wants = throttle.wants(now, |_| 9);
+            assert_eq!(wants.len(), 1);
+            answer(&throttle, &wants, four, now);
+            if turn == 1 {
+                // It knows no more what it has. (The store does.)
+                throttle.forget_grants();
+            }
+            let mut uses = Vec::new();
+            for second in 1..5 {
+                let now = now + SECOND * second;
+                let wants = throttle.wants(now, |_| 0);
+                uses.extend(asks(now).map(|calls| (calls.most, calls.running)));
+                answer(&throttle, &wants, Grant::default(), now);
+            }
+            let given_back: &[_] = match turn {
+                0 => &[(0, 4), (0, 0)],
+                _ => &[(0, 0)],
+            };
+            assert_eq!(uses, given_back);
+        }
+    }
+
+    #[test]
+    fn a_rule_that_is_held_up_keeps_its_calls_and_is_asked_again_later() {
+        let throttle = throttle(&rules(1, RuleChange::Calls(NonZeroU32::new(4))));
+        let wants = throttle.wants(NONE, |_| 9);
+        let four = Grant {
+            calls: 4,
+            ..Grant::default()
+        };
+        answer(&throttle, &wants, four, NONE);
+        let wants = throttle.wants(SECOND, |_| 9);
+        let held_up = Grant {
+            is_held_up: true,
+            ..Grant::default()
+        };
+        answer(&throttle, &wants, held_up, SECOND);
+        assert_eq!(throttle.left(SECOND).values().copied().max(), Some(4));
+        assert!(throttle.wants(SECOND, |_| 9).is_empty());
+        assert_eq!(throttle.wants(SECOND * 2, |_| 9).len(), 1);
     }
 }

@@ -176,7 +176,9 @@ impl Throttle {
                 let granted = limit.calls.and_then(|calls| calls.granted);
                 limit.calls = calls.map(|most| Calls {
                     most,
-                    granted: self.is_shared.then(|| granted.unwrap_or_default()),
+                    granted: self
+                        .is_shared
+                        .then(|| granted.unwrap_or(GrantedCalls::UNKNOWN)),
                 });
                 if rate != rule.rate {
                     limit.tokens = rule.rate.map(|rate| match self.is_shared {
@@ -356,9 +358,14 @@ impl Throttle {
         let limits = self.limits();
         let wants = limits.rules.iter().filter_map(|(&number, limit)| {
             let want = limit.want(now, queued(number))?;
-            Some((number, want))
+            Some((limit.asked, number, want))
         });
-        wants.take(WANTS_MAX).collect()
+        let mut wants: Vec<_> = wants.collect();
+        // (There may be more than are asked for at once, each time. So all have their turn.)
+        wants.sort_by_key(|&(asked, ..)| asked);
+        wants.truncate(WANTS_MAX);
+        let wants = wants.into_iter().map(|(_, number, want)| (number, want));
+        wants.collect()
     }
 
     /// ThrottleWant: when the store is to be asked, if that is known.
@@ -379,12 +386,16 @@ impl Throttle {
     /// ThrottleGrant: the store has granted this, which was asked for at a time.
     pub(crate) fn grant(&self, number: RuleNumber, want: &Want, grant: &Grant, asked: Duration) {
         self.limits().each(&[number], |limit| {
+            limit.asked = asked;
+            if grant.is_held_up {
+                return limit.held_up(asked);
+            }
             limit.coming = 0;
             if let Some(Tokens::Granted(tokens)) = &mut limit.tokens {
                 tokens.grant(want.tokens, grant, asked);
             }
-            if let (Some(_), Some(calls)) = (want.calls, &mut limit.calls) {
-                calls.granted = Some(GrantedCalls::new(grant.calls, asked));
+            if let (Some(wanted), Some(calls)) = (want.calls, &mut limit.calls) {
+                calls.granted = Some(GrantedCalls::new(grant.calls, wanted.running, asked));
             }
         });
     }
@@ -399,7 +410,7 @@ impl Throttle {
                 *tokens = GrantedTokens::new(tokens.rate);
             }
             if let Some(calls) = &mut limit.calls {
-                calls.granted = Some(GrantedCalls::default());
+                calls.granted = Some(GrantedCalls::UNKNOWN);
             }
         }
     }

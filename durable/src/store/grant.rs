@@ -28,7 +28,7 @@ pub struct Want {
 pub struct WantedCalls {
     /// How many it can use.
     pub most: u32,
-    /// How many it uses.
+    /// It uses no more than these until it has the answer.
     pub running: u32,
 }
 
@@ -42,8 +42,10 @@ pub struct Grant {
     pub tokens: u32,
     /// How long it takes until there is another token.
     pub next: Duration,
-    /// Calls that it has now, in all.
+    /// Calls that it may make now, in all.
     pub calls: u32,
+    /// Somebody's transaction is in the way: nothing was granted, and its calls are what they were.
+    pub is_held_up: bool,
 }
 
 /// Calls of a rule that a node has, as the store keeps them.
@@ -103,8 +105,10 @@ pub fn take_tokens(
     (taken, full_then, next)
 }
 
-/// How many calls of a rule a node has from now on, which had `own` so far and wants others.
-/// `others`: the calls of all other nodes that are alive.
+/// How many calls of a rule a node has from now on, which had `own` so far and wants others; and
+/// how many of these it may make. `others`: the calls of all other nodes that are alive.
+///
+/// It has more than it may make while it uses more: what runs, runs. What it has is nobody else's.
 ///
 /// Nodes that want more than they have share what there is. The rest of the division goes to those
 /// that have waited for longest.
@@ -115,14 +119,21 @@ pub fn take_tokens(
 ///
 /// let wants = |most, running| WantedCalls { most, running };
 /// // It is alone, and gets what it wants.
-/// assert_eq!(share_calls(3, wants(9, 0), NodeCalls::default(), &[]), 3);
+/// assert_eq!(share_calls(3, wants(9, 0), NodeCalls::default(), &[]), (3, 3));
 /// // Another node has all, and does not need them all. When it asks, it gives back.
 /// let other = NodeCalls { has: 3, wants: 3, since: 1 };
 /// let own = NodeCalls { has: 0, wants: 2, since: 2 };
-/// assert_eq!(share_calls(3, wants(2, 0), own, &[other]), 0);
-/// assert_eq!(share_calls(3, wants(3, 1), other, &[own]), 1);
+/// assert_eq!(share_calls(3, wants(2, 0), own, &[other]), (0, 0));
+/// assert_eq!(share_calls(3, wants(3, 1), other, &[own]), (1, 1));
+/// // It uses all of them, and makes no more than its share when they end.
+/// assert_eq!(share_calls(3, wants(3, 3), other, &[own]), (3, 1));
 /// ```
-pub fn share_calls(calls: u32, want: WantedCalls, own: NodeCalls, others: &[NodeCalls]) -> u32 {
+pub fn share_calls(
+    calls: u32,
+    want: WantedCalls,
+    own: NodeCalls,
+    others: &[NodeCalls],
+) -> (u32, u32) {
     let taken: u32 = others
         .iter()
         .fold(0, |sum, other| sum.saturating_add(other.has));
@@ -146,6 +157,5 @@ pub fn share_calls(calls: u32, want: WantedCalls, own: NodeCalls, others: &[Node
         let unwanted: u32 = unwanted.sum();
         most = most.min(share.saturating_add(unwanted));
     }
-    // What runs, runs.
-    most.max(want.running.min(own.has))
+    (most.max(want.running.min(own.has)), most)
 }

@@ -125,6 +125,10 @@ impl Fleet {
     }
 
     fn take_news(&mut self, core: &mut Core, news: &LeaseNews, counted: Duration) {
+        if !has_rights(core) {
+            // (Others may have its calls.)
+            core.shared.throttle.forget_grants();
+        }
         lose(core, &news.lost);
         let taken: Vec<_> = news.taken.iter().map(|lease| lease.partition).collect();
         lose(core, &taken);
@@ -612,6 +616,9 @@ fn shared(store: &mut dyn Store) -> Result<&mut dyn SharedStore, StoreError> {
 
 /// RightsWithdraw: these partitions are others' now.
 fn lose(core: &mut Core, lost: &[Partition]) {
+    if lost.is_empty() {
+        return;
+    }
     for &partition in lost {
         set_right(core, partition, 0);
     }

@@ -17,6 +17,9 @@ use crate::store::write::{Outcome, Settled, Write};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// A turn asks for grants for so long at most.
+const ASK_MAX: Duration = Duration::from_millis(50);
+
 impl Writer {
     /// The store has these rules now.
     pub(super) fn limit(&mut self, rules: &[Rule]) {
@@ -188,20 +191,21 @@ impl Writer {
             return Ok(());
         }
         let (queues, throttle) = (&self.core.queues, &self.core.shared.throttle);
-        // (Tokens lapse from before the store is asked.)
-        let asked = self.core.shared.elapsed();
-        let wants = throttle.wants(asked, |number| queues.count(number));
-        if wants.is_empty() {
-            return Ok(());
-        }
-        let (numbers, wants): (Vec<_>, Vec<_>) = wants.into_iter().unzip();
-        let Some(store) = self.core.store.shared() else {
-            return Ok(());
-        };
-        let grants = store.grant(&wants)?;
-        let throttle = &self.core.shared.throttle;
-        for ((number, want), grant) in numbers.into_iter().zip(&wants).zip(&grants) {
-            throttle.grant(number, want, grant, asked);
+        let began = self.core.shared.elapsed();
+        for (number, want) in throttle.wants(began, |number| queues.count(number)) {
+            // (Tokens lapse from before the store is asked.)
+            let asked = self.core.shared.elapsed();
+            let Some(store) = self.core.store.shared() else {
+                return Ok(());
+            };
+            if asked.saturating_sub(began) > ASK_MAX {
+                // The next turn asks for the others.
+                return Ok(());
+            }
+            let grants = store.grant(std::slice::from_ref(&want))?;
+            if let Some(grant) = grants.first() {
+                throttle.grant(number, &want, grant, asked);
+            }
         }
         Ok(())
     }

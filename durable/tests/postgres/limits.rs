@@ -140,3 +140,79 @@ fn two_nodes_share_calls_and_one_gets_those_of_the_other() {
     assert!(opens[1].most.load(SeqCst) <= 2);
     nodes[1].stop().unwrap();
 }
+
+/// Nodes on threads of their own, which note what they handle.
+fn noting_nodes(schema: &Schema, handled: &[Arc<AtomicU32>], takes: Duration) -> Vec<Durable> {
+    let node = |handled: &Arc<AtomicU32>| {
+        let handled = handled.clone();
+        let builder = Durable::builder(schema.store()).dispatch(Dispatch::RayonThreads(4));
+        let builder = builder.on("other", |_| Ok(()));
+        let builder = builder.on("mail", move |_| {
+            std::thread::sleep(takes);
+            handled.fetch_add(1, SeqCst);
+            Ok(())
+        });
+        builder.start().unwrap()
+    };
+    let nodes: Vec<_> = handled.iter().map(node).collect();
+    until("all hand out", || {
+        let fleet = nodes[0].fleet().unwrap();
+        fleet.nodes.len() == nodes.len() && fleet.nodes.iter().all(|node| node.partitions > 0)
+    });
+    nodes
+}
+
+#[test]
+fn a_node_whose_calls_all_run_leaves_some_to_another_one() {
+    let Some(schema) = Schema::new("calls_fair") else {
+        return;
+    };
+    let handled = [Arc::default(), Arc::default()];
+    let nodes = noting_nodes(&schema, &handled, 700 * MS);
+    assert!(nodes[0].kind("mail").set_calls(NonZeroU32::MIN).unwrap());
+    std::thread::sleep(Duration::from_secs(2));
+    // (Timers without a key come into partitions of the node that arms them.)
+    for node in &nodes {
+        let timers = (0..100).map(|_| ("mail", 10 * MS, ""));
+        node.schedule_many(timers.collect::<Vec<_>>()).unwrap();
+    }
+    let begun = Instant::now();
+    until("both have handled three", || {
+        handled.iter().all(|handled| handled.load(SeqCst) >= 3)
+    });
+    assert!(begun.elapsed() < Duration::from_secs(20));
+    let sum: u32 = handled.iter().map(|handled| handled.load(SeqCst)).sum();
+    assert!(sum <= 14, "neither has waited for the other: {sum}");
+    for node in &nodes {
+        node.cancel_kind("mail").unwrap();
+        node.stop().unwrap();
+    }
+}
+
+#[test]
+fn a_user_who_changes_a_rule_keeps_no_other_timers_waiting() {
+    let Some(schema) = Schema::new("calls_user") else {
+        return;
+    };
+    let handled = [Arc::default()];
+    let nodes = noting_nodes(&schema, &handled, Duration::ZERO);
+    let rate = Rate::new(100.0, count(5)).unwrap();
+    assert!(nodes[0].kind("mail").set_rate(rate).unwrap());
+    assert!(nodes[0].kind("mail").set_calls(count(2)).unwrap());
+    let mut client = schema.client();
+    let mut users = client.transaction().unwrap();
+    let pause = schema.sql("SELECT {s}.wheelwork_pause('mail')");
+    users.execute(&pause, &[]).unwrap();
+    let timers = (0..20).map(|_| ("mail", 10 * MS, ""));
+    nodes[0].schedule_many(timers.collect::<Vec<_>>()).unwrap();
+    for _ in 0..20 {
+        let begun = Instant::now();
+        let id = nodes[0].schedule("other", 50 * MS, "").unwrap();
+        until("it is handled", || nodes[0].get(id).unwrap().is_none());
+        let took = begun.elapsed();
+        assert!(took < Duration::from_secs(1), "{took:?}");
+    }
+    users.rollback().unwrap();
+    until("mail goes on", || handled[0].load(SeqCst) == 20);
+    nodes[0].stop().unwrap();
+}

@@ -166,6 +166,12 @@ fn what_a_rate_has_counted_stays() {
     let slot = schema.sql("SELECT slot FROM {s}.kind WHERE per_second = 5");
     let slot = schema.client().query_one(&slot, &[]).unwrap();
     assert_eq!(slot.get::<_, i64>(0), 77);
+    // The bucket of another rate begins empty: it counts in other times.
+    let rate = Rate::new(0.5, NonZeroU32::MAX);
+    change(&mut store, &mail(), RuleChange::Rate(rate));
+    let slot = schema.sql("SELECT slot FROM {s}.kind WHERE per_second = 0.5");
+    let slot = schema.client().query_one(&slot, &[]).unwrap();
+    assert_eq!(slot.get::<_, Option<i64>>(0), None);
 }
 
 #[test]

@@ -1,13 +1,17 @@
 //! Grants: a node asks for tokens and calls of rules. Each rule is a transaction of its own, so no
 //! two nodes wait for each other's rules.
 
-use super::session::Live;
+use super::session::{Live, OneTrouble, trouble_of_one};
 use super::statements::grant::{CallsOf, LockRule, LockedRule, PutCalls, ReadCalls, SetSlot};
 use crate::store::grant::{Grant, NodeCalls, Want, WantedCalls, share_calls, take_tokens};
 use crate::store::rule::Rate;
 use std::num::NonZeroU32;
+use std::time::Duration;
 use tokio_postgres::Error;
 use uuid::Uuid;
+
+/// A node asks again so long after it has asked for tokens of a rate that there is not.
+const AGAIN: Duration = Duration::from_millis(100);
 
 fn count(number: i64) -> u32 {
     u32::try_from(number.max(0)).unwrap_or(u32::MAX)
@@ -28,11 +32,24 @@ pub(super) async fn grant(live: &Live, node: Uuid, want: &Want) -> Result<Grant,
         "ROLLBACK"
     };
     live.client.batch_execute(end).await?;
-    granted
+    // (A transaction of a user that has changed the rule has its row, for as long as it lasts.)
+    let is_held_up = |error: &Error| trouble_of_one(error) == Some(OneTrouble::Blocked);
+    match granted {
+        Err(error) if is_held_up(&error) => Ok(Grant {
+            is_held_up: true,
+            ..Grant::default()
+        }),
+        granted => granted,
+    }
 }
 
 async fn grant_within(live: &Live, node: Uuid, want: &Want) -> Result<Grant, Error> {
-    let (name, mut grant) = (want.of.name(), Grant::default());
+    let name = want.of.name();
+    // (There may be no such rate any more. The node knows that in a moment.)
+    let mut grant = Grant {
+        next: AGAIN,
+        ..Grant::default()
+    };
     let name = &*name;
     // (It may have been removed meanwhile.)
     let Some(rule) = live.ask(&LockRule { name }).await?.pop() else {
@@ -48,14 +65,14 @@ async fn grant_within(live: &Live, node: Uuid, want: &Want) -> Result<Grant, Err
     }
     if let (Some(wanted), Some(calls)) = (want.calls, rule.calls) {
         let all = live.ask(&ReadCalls { name }).await?;
-        let (calls, put) = calls_of(name, node, wanted, count(calls), &all, rule.now);
-        grant.calls = calls;
+        let (may_make, put) = calls_of(name, node, wanted, count(calls), &all, rule.now);
+        grant.calls = may_make;
         live.ask(&put).await?;
     }
     Ok(grant)
 }
 
-/// The calls that a node has from now on.
+/// The calls that a node may make from now on, and what the store has of them.
 fn calls_of<'a>(
     name: &'a str,
     node: Uuid,
@@ -76,7 +93,7 @@ fn calls_of<'a>(
         since: u64::try_from(now).unwrap_or_default(),
         ..NodeCalls::default()
     });
-    let has = share_calls(calls, wanted, own, &others);
+    let (has, may_make) = share_calls(calls, wanted, own, &others);
     let since = match has > own.has {
         true => now,
         false => i64::try_from(own.since).unwrap_or(now),
@@ -88,5 +105,5 @@ fn calls_of<'a>(
         wanted: wanted.most.into(),
         since,
     };
-    (has, put)
+    (may_make, put)
 }

@@ -3,14 +3,14 @@
 use super::kept::Kept;
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
-use wheelwork_durable::RuleFor;
 use wheelwork_durable::contract::{Grant, NodeCalls, Want, share_calls, take_tokens};
+use wheelwork_durable::{Rate, RuleFor};
 
 /// What was granted.
 #[derive(Default)]
 pub struct Granted {
     /// When the bucket of a rule is full, in microseconds.
-    full_at: BTreeMap<RuleFor, u64>,
+    full_at: BTreeMap<RuleFor, (Rate, u64)>,
     /// The calls that each node has.
     calls: BTreeMap<(RuleFor, u64), NodeCalls>,
 }
@@ -30,10 +30,11 @@ impl Kept {
         };
         let granted = &mut self.granted;
         if let Some(rate) = rule.rate.filter(|_| want.tokens > 0) {
-            let full_at = granted.full_at.get(&want.of).copied();
+            let of_rate = granted.full_at.get(&want.of).filter(|(of, _)| *of == rate);
+            let full_at = of_rate.map(|(_, full_at)| *full_at);
             let (tokens, full_at, next) = take_tokens(rate, full_at, now, want.tokens);
             (grant.tokens, grant.next) = (tokens, next);
-            granted.full_at.insert(want.of.clone(), full_at);
+            granted.full_at.insert(want.of.clone(), (rate, full_at));
         }
         if let Some((wanted, calls)) = want.calls.zip(rule.calls) {
             let is_alive = |other: &u64| self.nodes.get(other).is_some_and(|row| row.until > time);
@@ -46,11 +47,11 @@ impl Kept {
                     since: now,
                     ..NodeCalls::default()
                 });
-            let has = share_calls(calls.get(), wanted, *own, &others);
+            let (has, may_make) = share_calls(calls.get(), wanted, *own, &others);
             if has > own.has {
                 own.since = now;
             }
-            (own.has, own.wants, grant.calls) = (has, wanted.most, has);
+            (own.has, own.wants, grant.calls) = (has, wanted.most, may_make);
         }
         grant
     }

@@ -38,7 +38,8 @@ FROM {s}.setting s LEFT JOIN {s}.kind k ON true WHERE s.name = 'kinds'"
 }
 
 statement! {
-    /// Writes the parts of a rule. What its rate has counted stays.
+    /// Writes the parts of a rule. What its rate has counted stays, but the bucket of another rate
+    /// begins empty.
     PutRule<'a> {
         name: &'a str,
         paused: bool,
@@ -49,10 +50,12 @@ statement! {
     }
     -> () = |_| ();
     "
-INSERT INTO {s}.kind (name, paused, since, per_second, burst, calls)
+INSERT INTO {s}.kind AS k (name, paused, since, per_second, burst, calls)
     VALUES (:name, :paused, :since, :per_second, :burst, :calls)
 ON CONFLICT (name) DO UPDATE SET paused = excluded.paused, since = excluded.since,
-    per_second = excluded.per_second, burst = excluded.burst, calls = excluded.calls"
+    per_second = excluded.per_second, burst = excluded.burst, calls = excluded.calls,
+    slot = CASE WHEN (k.per_second, k.burst) IS NOT DISTINCT FROM
+        (excluded.per_second, excluded.burst) THEN k.slot END"
 }
 
 statement! {
