@@ -146,13 +146,20 @@ impl Limit {
 
     /// When the writer is to look whether one more timer may go on, if it need not be told.
     pub(super) fn wait(&self, now: Duration) -> Option<Duration> {
-        let has_granted = matches!(self.tokens, Some(Tokens::Granted(_)));
-        if has_granted || self.calls.is_some() && self.calls_left() <= self.released {
+        if self.calls.is_some() && self.calls_left() <= self.released {
             // (The end of a call wakes the writer. What may go on may also be gone.)
             return (self.released > 0).then_some(LOOK_AGAIN);
         }
+        let wait = match &self.tokens {
+            Some(Tokens::Own(_)) => self.token_wait(now)?,
+            // (The answer of the store is a turn. There may be nothing more to do for it.)
+            Some(Tokens::Granted(_)) if self.left(now) == 0 => {
+                return (self.released > 0).then_some(LOOK_AGAIN);
+            }
+            // A call has ended since the writer has looked, and nobody was known to wait for it.
+            _ => return Some(Duration::ZERO),
+        };
         // (Several go on at once.)
-        let wait = self.token_wait(now)?;
         Some(wait.saturating_sub(AHEAD / 2))
     }
 }
@@ -228,5 +235,29 @@ impl Limit {
         if let Some(granted) = self.calls.as_mut().and_then(|calls| calls.granted.as_mut()) {
             granted.ask_at = again;
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{Calls, Limit};
+    use crate::store::rule::RuleFor;
+    use std::time::Duration;
+
+    #[test]
+    fn the_writer_looks_at_once_while_there_is_room_for_one_that_waits() {
+        let mut limit = Limit::new(RuleFor::Kind("mail".into()));
+        limit.calls = Some(Calls {
+            most: 2,
+            granted: None,
+        });
+        let mut wait = |running, released| {
+            (limit.running, limit.released) = (running, released);
+            limit.wait(Duration::ZERO)
+        };
+        // (A call may end just before the writer says that one waits: nobody wakes it for that.)
+        assert_eq!(wait(1, 0), Some(Duration::ZERO));
+        assert_eq!(wait(2, 0), None);
+        assert!(wait(1, 1) > Some(Duration::ZERO));
     }
 }
