@@ -17,8 +17,8 @@ impl Ruled<'_> {
     /// The rate is durable when this returns. `false`: the timers have this rate already. In a file
     /// the first timer is let through `1 / per_second` seconds after the rate was set or changed,
     /// or after a program was started. Where nodes share the store, these seconds begin when a node
-    /// needs the first token of a new rate. What has been counted there stays when nodes start, and
-    /// when the rate is changed. So after a change up to `burst` timers may be let through at once.
+    /// needs the first token of the rate. What has been counted there stays when nodes start, and
+    /// begins anew when the rate is changed.
     ///
     /// Cost: a commit. Then, below the rate, a lock and a few lookups before a handler is called;
     /// where nodes share the store, a transaction for the tokens of some timers. A timer that has
