@@ -154,6 +154,8 @@ pub(super) struct HeldRows {
     /// Kinds wait where none had waited before.
     has_news: bool,
     pub(super) scan: Option<HeldScan>,
+    /// The next scan begins as soon as the one that is under way has ended.
+    scans_again: bool,
     /// When the next scan begins, by the node's clock. `None`: nothing is held, as far as it is
     /// known.
     scan_at: Option<Duration>,
@@ -178,6 +180,7 @@ impl HeldRows {
             of: KindsOf::new(),
             has_news: false,
             scan: None,
+            scans_again: false,
             scan_at: Some(Duration::ZERO),
             oldest: None,
             bury_at: None,
@@ -222,9 +225,10 @@ impl HeldRows {
     }
 
     /// Partitions are this node's from now on, or kinds are handed out: what is held there is read
-    /// soon, from the beginning.
+    /// soon, from the beginning. A scan that is under way goes on to its end before that: however
+    /// often this comes, each row has its turn.
     pub(super) fn scan_soon(&mut self) {
-        self.scan = None;
+        self.scans_again = self.scan.is_some();
         self.scan_at = Some(Duration::ZERO);
     }
 
@@ -243,6 +247,7 @@ impl HeldRows {
     /// Forgets those that are to be held: they are loaded anew.
     pub(super) fn forget(&mut self) {
         self.forget_to_hold();
+        self.scan = None;
         self.scan_soon();
     }
 
@@ -343,6 +348,9 @@ impl HeldRows {
             false if oldest.is_some() || self.paused > 0 || scan.limited > 0 => Some(now + every),
             false => None,
         };
+        if std::mem::take(&mut self.scans_again) {
+            self.scan_at = Some(Duration::ZERO);
+        }
         let kinds: Vec<_> = self.waiting.kinds.keys().cloned().collect();
         let told = kinds.into_iter().filter_map(|kind| {
             let rows = self.tell_now(&kind, now)?;
@@ -370,5 +378,29 @@ impl HeldRows {
         let soon = soon.map(|at| at.saturating_sub(now));
         let bury = self.bury_at.map(|at| at.since(time).min(BURY_WAIT_MAX));
         soon.into_iter().chain(bury).min()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::HeldRows;
+    use crate::store::row::{Position, StoreTime};
+    use std::time::Duration;
+
+    #[test]
+    fn a_scan_comes_to_its_end_however_often_another_one_is_wanted() {
+        let (mut held, now, time) = (HeldRows::new(), Duration::ZERO, StoreTime::MIN);
+        held.begin_scan(now, time);
+        for scan in 0..3 {
+            held.scan.as_mut().unwrap().after = Position::MAX;
+            held.scan_soon();
+            held.begin_scan(now, time);
+            let read = held.scan.take().unwrap();
+            assert_eq!(read.after, Position::MAX, "scan {scan} goes on");
+            held.end_scan(read, Duration::MAX, now, time);
+            assert!(held.scan.is_none());
+            held.begin_scan(now, time);
+            assert_eq!(held.scan.as_ref().unwrap().after, Position::BEFORE_HELD);
+        }
     }
 }
