@@ -86,21 +86,18 @@ impl RuleQueue {
 }
 
 impl Queues {
-    /// These are the rules with limits now. Nothing is known of what they hold.
+    /// These are the rules with limits now. Nothing is known of what new ones hold; nor of any, if
+    /// one is gone, since rows of others may have stood in its queue. (A row of another queue may
+    /// meet a new rule, too. That refuses it then.)
     pub(super) fn begin(&mut self, rules: impl IntoIterator<Item = RuleNumber>) {
         let mut former = std::mem::take(&mut self.rules);
-        let rules = rules.into_iter().map(|number| {
-            let is_told = former.remove(&number).is_some_and(|rule| rule.is_told);
-            (
-                number,
-                RuleQueue {
-                    is_told,
-                    ..RuleQueue::NEW
-                },
-            )
-        });
-        self.rules = rules.collect();
-        self.blocked.clear();
+        for number in rules {
+            let rule = former.remove(&number).unwrap_or(RuleQueue::NEW);
+            self.rules.insert(number, rule);
+        }
+        if !former.is_empty() {
+            self.forget();
+        }
     }
 
     /// Nothing is known of what is held.
@@ -336,5 +333,29 @@ fn take_one(row: &Queued, left: &mut BTreeMap<RuleNumber, u32>) {
         if let Some(left) = left.get_mut(number) {
             *left -= 1;
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::Queues;
+    use crate::queue::throttle::Met;
+    use crate::store::row::Position;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn what_is_known_of_a_rule_stays_when_another_one_comes() {
+        let mut queues = Queues::default();
+        let waits = |queues: &Queues| queues.queued().collect::<Vec<_>>();
+        queues.begin([1, 2]);
+        assert_eq!(waits(&queues), [1, 2]);
+        let none = |_: &_| Met::new();
+        queues.fill(Position::BEFORE_HELD, &[], None, &BTreeMap::new(), none);
+        assert!(waits(&queues).is_empty());
+        queues.begin([1, 2, 3]);
+        assert_eq!(waits(&queues), [3]);
+        // What stood in the queue of one that is gone may be others'.
+        queues.begin([1, 3]);
+        assert_eq!(waits(&queues), [1, 3]);
     }
 }
