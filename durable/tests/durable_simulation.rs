@@ -117,7 +117,7 @@ fn each_broken_step_of_an_outage_breaks_a_promise() {
         DurableFault::HealKeepsCharges,
         DurableFault::HealRaisesEpoch,
     ] {
-        seeds::demand_noticed(&format!("{fault:?}"), 0..2_000, Some(fault), alone);
+        seeds::demand_noticed(&format!("{fault:?}"), 0..20_000, Some(fault), alone);
     }
 }
 
