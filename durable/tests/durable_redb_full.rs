@@ -134,7 +134,7 @@ fn open(disk: &Backend, has_reserve: bool) -> Result<Redb, StoreError> {
     }
 }
 
-/// So many seconds after the begin of the store's clock.
+/// This number of seconds after the store's clock began.
 fn at_secs(secs: u64) -> StoreTime {
     StoreTime::from_millis((1_000_000 + secs) * 1_000)
 }

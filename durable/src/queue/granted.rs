@@ -8,7 +8,7 @@ use std::time::Duration;
 /// A token that was not used for so long has lapsed. It counts from before the store was asked.
 const LAPSE: Duration = Duration::from_secs(1);
 
-/// So much of a second a node asks for at once.
+/// A node asks at once for the tokens of this part of a second.
 const SHARE_OF_A_SECOND: f64 = 0.25;
 
 /// The store is asked again so long after somebody's transaction was in the way.

@@ -15,7 +15,7 @@ const SLICE_FIRST: usize = 256;
 const SLICE_LEAST: usize = 64;
 const SLICE_MOST: usize = 8_192;
 
-/// The rest after a slice is so many times as long as the slice took.
+/// The rest after a slice lasts this many times as long as the slice took.
 pub(super) const REST: u32 = 3;
 
 /// A look for records whose time is over comes after this part of the time that they are kept, but

@@ -17,7 +17,7 @@ use crate::store::write::{Outcome, Settled, Write};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A turn asks for grants for so long at most.
+/// The longest time for which a turn asks for grants.
 const ASK_MAX: Duration = Duration::from_millis(50);
 
 impl Writer {

@@ -62,8 +62,8 @@ fn turn_over(node: &mut SharedMemory, id: DurableId, epoch: u64) {
     assert_ne!(row.held().is_some(), was_held);
 }
 
-/// What a list has of two timers, of which one is held in the beginning. Another node turns both
-/// over after so many looks of the list.
+/// What a list has of two timers, of which one is held in the beginning. After this number of looks
+/// of the list another node releases that one and holds the other one.
 fn listed(after: usize) -> Vec<String> {
     let clock = ManualClock::new();
     let making = Making {

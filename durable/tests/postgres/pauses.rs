@@ -25,7 +25,7 @@ fn node(schema: &Schema, number: u32, handled: &Handled) -> Durable {
     builder.start().unwrap()
 }
 
-/// All partitions are owned, and each of so many nodes has some.
+/// All partitions are owned, and each of this number of nodes has some.
 fn shared_by(timers: &Durable, nodes: usize) {
     until("the nodes share the partitions", || {
         let fleet = timers.fleet().unwrap();

@@ -105,8 +105,8 @@ impl Running<'_> {
     }
 }
 
-/// Sets the handlers of a node, whose calls have numbers from `first` on, but for those of the kind
-/// that it lacks.
+/// Sets the handlers of a node, whose calls have numbers from `first` on. It gets no handler of the
+/// kind `without`.
 pub(crate) fn set(
     builder: DurableBuilder<Postgres>,
     teller: &Arc<Teller>,
