@@ -141,7 +141,10 @@ fn note_kind(of: &mut KindsOf, partition: Partition, kind: &Arc<str>) -> bool {
 pub(super) struct HeldRows {
     /// Those that are to be held.
     to_hold: BTreeMap<Position, ToHold>,
-    /// When the store is asked again to hold them, by the node's clock.
+    /// Those of them that the store could not hold, as somebody's transaction has them. They come
+    /// behind the others, so that they do not take the only place of a small commit.
+    blocked: BTreeMap<Position, ToHold>,
+    /// When the store is asked again to hold those, by the node's clock.
     again_at: Duration,
     /// Those that wait for a handler.
     waiting: WaitingKinds,
@@ -170,6 +173,7 @@ impl HeldRows {
     pub(super) const fn new() -> Self {
         Self {
             to_hold: BTreeMap::new(),
+            blocked: BTreeMap::new(),
             again_at: Duration::ZERO,
             waiting: WaitingKinds {
                 kinds: BTreeMap::new(),
@@ -189,7 +193,7 @@ impl HeldRows {
 
     /// Whether this row is to be held.
     pub(super) fn has(&self, position: Position) -> bool {
-        !self.to_hold.is_empty() && self.to_hold.contains_key(&position)
+        self.to_hold.contains_key(&position) || self.blocked.contains_key(&position)
     }
 
     /// HoldPlan: this row is to be held.
@@ -199,23 +203,25 @@ impl HeldRows {
         }
     }
 
-    /// The store could not hold it: it is asked again a moment later.
-    pub(super) fn push_again(&mut self, row: ToHold, now: Duration) {
-        self.push(row);
+    /// The store could not hold it: it is asked again a moment later. Meanwhile later rows of its
+    /// rules need not wait for it.
+    pub(super) fn push_again(&mut self, mut row: ToHold, now: Duration) {
+        row.refused = None;
+        self.blocked.insert(row.position(), row);
         self.again_at = now + AGAIN;
     }
 
     /// Whether rows are to be held now.
     pub(super) fn has_due(&self, now: Duration) -> bool {
-        !self.to_hold.is_empty() && self.again_at <= now
+        !self.to_hold.is_empty() || !self.blocked.is_empty() && self.again_at <= now
     }
 
     /// Rows that are to be held now, the first ones first.
     pub(super) fn take_due(&mut self, now: Duration, most: usize) -> Vec<ToHold> {
-        if !self.has_due(now) {
-            return Vec::new();
-        }
         let mut due = Vec::new();
+        if self.to_hold.is_empty() && self.again_at <= now {
+            self.to_hold = std::mem::take(&mut self.blocked);
+        }
         while due.len() < most
             && let Some((_, row)) = self.to_hold.pop_first()
         {
@@ -236,6 +242,7 @@ impl HeldRows {
     pub(super) fn lose(&mut self, lost: &[Partition]) {
         let stays = |position: &Position| !lost.contains(&position.id.partition());
         self.to_hold.retain(|position, _| stays(position));
+        self.blocked.retain(|position, _| stays(position));
         self.of.retain(|partition, _| !lost.contains(partition));
     }
 
@@ -254,11 +261,12 @@ impl HeldRows {
     /// The same, while those that are held stay as they are.
     pub(super) fn forget_to_hold(&mut self) {
         self.to_hold.clear();
+        self.blocked.clear();
     }
 
     /// Whether some are to be held.
     pub(super) fn is_holding(&self) -> bool {
-        !self.to_hold.is_empty()
+        !self.to_hold.is_empty() || !self.blocked.is_empty()
     }
 
     /// The store has held a row that a rule pauses.
@@ -372,7 +380,11 @@ impl HeldRows {
     /// How long the writer may wait before it holds, releases or buries rows. (It counts them when
     /// it takes a turn anyway.)
     pub(super) fn next(&self, now: Duration, time: StoreTime) -> Option<Duration> {
-        let hold = (!self.to_hold.is_empty()).then_some(self.again_at);
+        let again = (!self.blocked.is_empty()).then_some(self.again_at);
+        let hold = match self.to_hold.is_empty() {
+            true => again,
+            false => Some(now),
+        };
         let soon = self.scan_at.filter(|&at| at <= now + AGAIN);
         let soon = hold.into_iter().chain(soon).min();
         let soon = soon.map(|at| at.saturating_sub(now));
@@ -383,9 +395,39 @@ impl HeldRows {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::HeldRows;
-    use crate::store::row::{Position, StoreTime};
+    use super::{AGAIN, HeldRows, ToHold};
+    use crate::store::row::{DurableId, HeldWhy, Position, StoreTime};
+    use crate::store::write::Settled;
     use std::time::Duration;
+
+    #[test]
+    fn a_row_that_somebody_has_locked_does_not_take_the_place_of_others() {
+        let (mut held, now) = (HeldRows::new(), Duration::ZERO);
+        let row = |number: u64| ToHold {
+            of: Settled {
+                id: DurableId::new(0, StoreTime::MIN, number),
+                due: StoreTime::MIN.after(Duration::from_secs(number)),
+                epoch: 0,
+            },
+            kind: "kind".into(),
+            why: HeldWhy::Paused,
+            refused: None,
+        };
+        (1..=3).for_each(|number| held.push(row(number)));
+        let first = held.take_due(now, 1).remove(0);
+        let locked = first.position();
+        held.push_again(first, now);
+        assert!(held.has(locked), "it is still to be held");
+        for expected in [2, 3] {
+            let taken = held.take_due(now + AGAIN, 1).remove(0);
+            assert_eq!(taken.position(), row(expected).position());
+        }
+        assert!(held.take_due(now, 1).is_empty(), "not before its time");
+        held.scan_at = None;
+        assert_eq!(held.next(now, StoreTime::MIN), Some(AGAIN));
+        assert_eq!(held.take_due(now + AGAIN, 1).remove(0).position(), locked);
+        assert!(!held.is_holding());
+    }
 
     #[test]
     fn a_scan_comes_to_its_end_however_often_another_one_is_wanted() {
