@@ -101,7 +101,8 @@ pub fn take_tokens(
     };
     let left = there - taken;
     let first = now.saturating_add(time_of(burst.saturating_sub(left + 1)));
-    let next = Duration::from_micros(full_then.saturating_sub(first));
+    // (At least the next moment: by rounding, one may seem to be there that is not.)
+    let next = Duration::from_micros(full_then.saturating_sub(first).max(1));
     (taken, full_then, next)
 }
 
@@ -158,4 +159,28 @@ pub fn share_calls(
         most = most.min(share.saturating_add(unwanted));
     }
     (most.max(want.running.min(own.has)), most)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::take_tokens;
+    use crate::store::rule::Rate;
+    use std::num::NonZeroU32;
+
+    #[test]
+    fn who_waits_as_long_as_it_is_told_finds_a_token_soon() {
+        for rate in [0.05, 0.3, 1.0, 3.0, 7.0, 1e3, 333_333.3, 1e6] {
+            for burst in [1, 2, 3, 7, 1_000, 1 << 20] {
+                let rate = Rate::new(rate, NonZeroU32::new(burst).unwrap()).unwrap();
+                let (mut now, mut full_at) = (1_000_000, None);
+                let (mut asked, mut taken) = (0, 0);
+                while taken < 1_000 && asked < 4_000 {
+                    let (tokens, full_then, next) = take_tokens(rate, full_at, now, 1);
+                    (asked, taken, full_at) = (asked + 1, taken + tokens, Some(full_then));
+                    now += next.as_micros() as u64;
+                }
+                assert!(asked <= 2 * taken + 8, "{asked} of {rate:?}, burst {burst}");
+            }
+        }
+    }
 }
