@@ -6,6 +6,9 @@
 use super::rule::{Rate, RuleFor};
 use std::time::Duration;
 
+/// A node asks again so long after it has asked for tokens of a rate that there is not.
+const AGAIN: Duration = Duration::from_millis(100);
+
 /// What a node asks of a rule.
 ///
 /// # Example
@@ -36,7 +39,7 @@ pub struct WantedCalls {
 ///
 /// # Example
 /// See [`SharedStore::grant`](crate::contract::SharedStore::grant).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// Tokens, for its next moments.
     pub tokens: u32,
@@ -46,6 +49,19 @@ pub struct Grant {
     pub calls: u32,
     /// Somebody's transaction is in the way: nothing was granted, and its calls are what they were.
     pub is_held_up: bool,
+}
+
+/// Nothing. If it asked for tokens, it asks again in a moment: there may be no such rate any more,
+/// and the node will know that by then.
+impl Default for Grant {
+    fn default() -> Self {
+        Self {
+            tokens: 0,
+            next: AGAIN,
+            calls: 0,
+            is_held_up: false,
+        }
+    }
 }
 
 /// Calls of a rule that a node has, as the store keeps them.

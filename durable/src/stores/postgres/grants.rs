@@ -6,12 +6,8 @@ use super::statements::grant::{CallsOf, LockRule, LockedRule, PutCalls, ReadCall
 use crate::store::grant::{Grant, NodeCalls, Want, WantedCalls, share_calls, take_tokens};
 use crate::store::rule::Rate;
 use std::num::NonZeroU32;
-use std::time::Duration;
 use tokio_postgres::Error;
 use uuid::Uuid;
-
-/// A node asks again so long after it has asked for tokens of a rate that there is not.
-const AGAIN: Duration = Duration::from_millis(100);
 
 fn count(number: i64) -> u32 {
     u32::try_from(number.max(0)).unwrap_or(u32::MAX)
@@ -45,11 +41,7 @@ pub(super) async fn grant(live: &Live, node: Uuid, want: &Want) -> Result<Grant,
 
 async fn grant_within(live: &Live, node: Uuid, want: &Want) -> Result<Grant, Error> {
     let name = want.of.name();
-    // (There may be no such rate any more. The node knows that in a moment.)
-    let mut grant = Grant {
-        next: AGAIN,
-        ..Grant::default()
-    };
+    let mut grant = Grant::default();
     let name = &*name;
     // (It may have been removed meanwhile.)
     let Some(rule) = live.ask(&LockRule { name }).await?.pop() else {
