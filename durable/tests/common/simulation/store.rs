@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use wheelwork_durable::contract::{
     DoneForgotten, DoneListed, DoneRange, DoneStore, Gate, Grant, Lease, LeaseNews, Listed,
     NodeKinds, Outcome, Position, RowFilter, SharedStore, SliceLimit, Store, StoreClock, StoreSize,
-    Target, Want, Write,
+    Target, TrialBegun, Want, Write,
 };
 use wheelwork_durable::{
     DeadLetter, DurableId, Fleet, Partition, Row, Rule, StoreError, StoreTime,
@@ -54,19 +54,36 @@ fn io_error() -> StoreError {
     StoreError::Io("simulated".into())
 }
 
-/// Rows that a commit has cancelled, and that are still there: a handler has them, and their
-/// calendars are at an end.
-fn struck(store: &mut dyn Store, outcomes: &[Outcome]) -> Result<Vec<DurableId>, StoreError> {
-    let mut struck = Vec::new();
-    for outcome in outcomes {
-        let gone = match outcome {
-            Outcome::Cancelled(gone) => gone.as_slice(),
-            Outcome::CancelledMany(gone, _) => gone,
-            _ => &[],
+/// Rows that a commit has cancelled, and that were still there: a handler has them, and their
+/// calendars are at an end. (A later change of the commit may have deleted them.)
+fn struck(
+    store: &mut dyn Store,
+    writes: &[Write],
+    outcomes: &[Outcome],
+) -> Result<Vec<DurableId>, StoreError> {
+    let (mut struck, mut settled) = (Vec::new(), Vec::new());
+    for (write, outcome) in writes.iter().zip(outcomes).rev() {
+        let gone = match (write, outcome) {
+            (
+                Write::Ack { of, .. }
+                | Write::AckKept { of, .. }
+                | Write::Retry { of, .. }
+                | Write::Hold { of, .. }
+                | Write::Bury { of, .. },
+                Outcome::Settled(true, _),
+            )
+            | (Write::Begin { of, .. }, Outcome::Begun(TrialBegun::Superseded)) => {
+                settled.push(of.id);
+                continue;
+            }
+            (_, Outcome::Cancelled(gone)) => gone.as_slice(),
+            (_, Outcome::CancelledMany(gone, _)) => gone,
+            _ => continue,
         };
         for &id in gone {
-            let row = store.get(&Target::Id(id))?;
-            struck.extend(row.map(|row| row.id));
+            if settled.contains(&id) || store.get(&Target::Id(id))?.is_some() {
+                struck.push(id);
+            }
         }
     }
     Ok(struck)
@@ -188,7 +205,7 @@ impl FaultyStore {
     }
 
     fn watch(&mut self, writes: Vec<Write>, outcomes: &[Outcome]) -> Result<(), StoreError> {
-        let struck = struck(&mut *self.inner, outcomes)?;
+        let struck = struck(&mut *self.inner, &writes, outcomes)?;
         let mut world = self.world.lock();
         // (In a fleet what was held up is tried again, beside what a turn takes.)
         if self.sharing.is_none() {
