@@ -95,6 +95,86 @@ EXCEPTION WHEN SQLSTATE 'WW001' THEN
     RETURN false;
 END
 $_$;
+CREATE FUNCTION golden.wheelwork_change_rule(rule text, part text, makes boolean, rate double precision DEFAULT NULL::double precision, most bigint DEFAULT NULL::bigint) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+DECLARE
+    changed bigint;
+BEGIN
+    IF $1 IS NULL OR octet_length($1) > 1025
+        OR NOT (left($1, 1) = '=' OR left($1, 1) = '*' AND length($1) > 1) THEN
+        RAISE EXCEPTION USING ERRCODE = '22023',
+            MESSAGE = 'a rule is for a kind or for the beginning of keys, of 1,024 bytes at most';
+    ELSIF $2 = 'rate' AND $3 AND ($4 BETWEEN 0.000001 AND 1000000000) IS NOT TRUE THEN
+        RAISE EXCEPTION USING ERRCODE = '22023',
+            MESSAGE = 'a rate is between 0.000001 and 1,000,000,000 timers in a second';
+    ELSIF $2 = 'rate' AND $3 AND ($5 BETWEEN 1 AND 4294967295) IS NOT TRUE THEN
+        RAISE EXCEPTION USING ERRCODE = '22023',
+            MESSAGE = 'the burst of a rate is between 1 and 4,294,967,295 timers';
+    ELSIF $2 = 'calls' AND $3 AND ($5 BETWEEN 1 AND 4294967295) IS NOT TRUE THEN
+        RAISE EXCEPTION USING ERRCODE = '22023',
+            MESSAGE = 'a limit is between 1 and 4,294,967,295 calls';
+    END IF;
+    PERFORM 1 FROM golden.setting s WHERE s.name = 'kinds' FOR UPDATE;
+    IF $3 THEN
+        IF (SELECT m.version FROM golden.meta m WHERE m.one = 1) < 5
+            OR EXISTS (SELECT 1 FROM golden.setting s WHERE s.name = 'floor_before_held') THEN
+            RAISE EXCEPTION USING ERRCODE = '55000',
+                MESSAGE = 'programs may come here that know no rules: the first rule is a node''s, '
+                    || 'or golden.wheelwork_close(5, ''shop'') comes first';
+        END IF;
+        IF NOT EXISTS (SELECT 1 FROM golden.kind k WHERE k.name = $1)
+            AND (SELECT count(*) FROM golden.kind k) >= 1000 THEN
+            RAISE EXCEPTION USING ERRCODE = '54000',
+                MESSAGE = 'there are 1,000 rules already, and no store has more';
+        END IF;
+        INSERT INTO golden.kind (name) VALUES ($1) ON CONFLICT (name) DO NOTHING;
+    END IF;
+    CASE $2
+    WHEN 'paused' THEN
+        UPDATE golden.kind k SET paused = $3, since = CASE WHEN $3 THEN golden.wheelwork_clock() END
+            WHERE k.name = $1 AND k.paused <> $3;
+    WHEN 'rate' THEN
+        UPDATE golden.kind k SET per_second = $4, burst = $5, slot = NULL
+            WHERE k.name = $1 AND (k.per_second, k.burst) IS DISTINCT FROM ($4, $5);
+    WHEN 'calls' THEN
+        UPDATE golden.kind k SET calls = $5 WHERE k.name = $1 AND k.calls IS DISTINCT FROM $5;
+    END CASE;
+    GET DIAGNOSTICS changed = ROW_COUNT;
+    IF changed = 0 THEN
+        RETURN false;
+    END IF;
+    DELETE FROM golden.kind k WHERE k.name = $1 AND NOT k.paused AND k.per_second IS NULL
+        AND k.calls IS NULL;
+    UPDATE golden.setting s SET value = s.value + 1 WHERE s.name = 'kinds';
+    RETURN true;
+END
+$_$;
+CREATE FUNCTION golden.wheelwork_clear_calls(kind text) RETURNS boolean
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+    SELECT golden.wheelwork_change_rule('=' || $1, 'calls', false)
+$_$;
+CREATE FUNCTION golden.wheelwork_clear_calls_keys(prefix text) RETURNS boolean
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+    SELECT golden.wheelwork_change_rule('*' || $1, 'calls', false)
+$_$;
+CREATE FUNCTION golden.wheelwork_clear_rate(kind text) RETURNS boolean
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+    SELECT golden.wheelwork_change_rule('=' || $1, 'rate', false)
+$_$;
+CREATE FUNCTION golden.wheelwork_clear_rate_keys(prefix text) RETURNS boolean
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+    SELECT golden.wheelwork_change_rule('*' || $1, 'rate', false)
+$_$;
 CREATE FUNCTION golden.wheelwork_clock() RETURNS bigint
     LANGUAGE sql
     AS $$
@@ -238,54 +318,13 @@ CREATE FUNCTION golden.wheelwork_pause(kind text) RETURNS boolean
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
-    SELECT golden.wheelwork_pause_rule('=' || $1, true)
+    SELECT golden.wheelwork_change_rule('=' || $1, 'paused', true)
 $_$;
 CREATE FUNCTION golden.wheelwork_pause_keys(prefix text) RETURNS boolean
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
-    SELECT golden.wheelwork_pause_rule('*' || $1, true)
-$_$;
-CREATE FUNCTION golden.wheelwork_pause_rule(rule text, pauses boolean) RETURNS boolean
-    LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $_$
-DECLARE
-    changed bigint;
-BEGIN
-    IF $1 IS NULL OR $2 IS NULL OR octet_length($1) > 1025
-        OR NOT (left($1, 1) = '=' OR left($1, 1) = '*' AND length($1) > 1) THEN
-        RAISE EXCEPTION USING ERRCODE = '22023',
-            MESSAGE = 'a rule is for a kind or for the beginning of keys, of 1,024 bytes at most';
-    END IF;
-    PERFORM 1 FROM golden.setting s WHERE s.name = 'kinds' FOR UPDATE;
-    IF $2 THEN
-        IF (SELECT m.version FROM golden.meta m WHERE m.one = 1) < 5
-            OR EXISTS (SELECT 1 FROM golden.setting s WHERE s.name = 'floor_before_held') THEN
-            RAISE EXCEPTION USING ERRCODE = '55000',
-                MESSAGE = 'programs may come here that know no rules: the first rule is a node''s, '
-                    || 'or golden.wheelwork_close(5, ''shop'') comes first';
-        END IF;
-        IF NOT EXISTS (SELECT 1 FROM golden.kind k WHERE k.name = $1)
-            AND (SELECT count(*) FROM golden.kind k) >= 1000 THEN
-            RAISE EXCEPTION USING ERRCODE = '54000',
-                MESSAGE = 'there are 1,000 rules already, and no store has more';
-        END IF;
-        INSERT INTO golden.kind AS k (name, paused, since) VALUES ($1, true, golden.wheelwork_clock())
-            ON CONFLICT (name) DO UPDATE SET paused = true, since = excluded.since
-                WHERE NOT k.paused;
-        GET DIAGNOSTICS changed = ROW_COUNT;
-    ELSE
-        UPDATE golden.kind k SET paused = false, since = NULL WHERE k.name = $1 AND k.paused;
-        GET DIAGNOSTICS changed = ROW_COUNT;
-        DELETE FROM golden.kind k WHERE k.name = $1 AND NOT k.paused AND k.per_second IS NULL
-            AND k.calls IS NULL;
-    END IF;
-    IF changed > 0 THEN
-        UPDATE golden.setting s SET value = s.value + 1 WHERE s.name = 'kinds';
-    END IF;
-    RETURN changed > 0;
-END
+    SELECT golden.wheelwork_change_rule('*' || $1, 'paused', true)
 $_$;
 CREATE FUNCTION golden.wheelwork_release_held() RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
@@ -411,13 +450,13 @@ CREATE FUNCTION golden.wheelwork_resume(kind text) RETURNS boolean
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
-    SELECT golden.wheelwork_pause_rule('=' || $1, false)
+    SELECT golden.wheelwork_change_rule('=' || $1, 'paused', false)
 $_$;
 CREATE FUNCTION golden.wheelwork_resume_keys(prefix text) RETURNS boolean
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
-    SELECT golden.wheelwork_pause_rule('*' || $1, false)
+    SELECT golden.wheelwork_change_rule('*' || $1, 'paused', false)
 $_$;
 CREATE FUNCTION golden.wheelwork_schedule(kind text, due timestamp with time zone, payload bytea, key text DEFAULT NULL::text) RETURNS uuid
     LANGUAGE sql SECURITY DEFINER
@@ -466,6 +505,30 @@ BEGIN
             AND t.due = ('x' || substr(replace(armed::text, '-', ''), 5, 12))::bit(48)::bigint;
     RETURN armed;
 END
+$_$;
+CREATE FUNCTION golden.wheelwork_set_calls(kind text, calls bigint) RETURNS boolean
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+    SELECT golden.wheelwork_change_rule('=' || $1, 'calls', true, NULL, $2)
+$_$;
+CREATE FUNCTION golden.wheelwork_set_calls_keys(prefix text, calls bigint) RETURNS boolean
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+    SELECT golden.wheelwork_change_rule('*' || $1, 'calls', true, NULL, $2)
+$_$;
+CREATE FUNCTION golden.wheelwork_set_rate(kind text, per_second double precision, burst bigint) RETURNS boolean
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+    SELECT golden.wheelwork_change_rule('=' || $1, 'rate', true, $2, $3)
+$_$;
+CREATE FUNCTION golden.wheelwork_set_rate_keys(prefix text, per_second double precision, burst bigint) RETURNS boolean
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+    SELECT golden.wheelwork_change_rule('*' || $1, 'rate', true, $2, $3)
 $_$;
 CREATE FUNCTION golden.wheelwork_small(part integer) RETURNS smallint
     LANGUAGE sql IMMUTABLE
@@ -610,10 +673,10 @@ CREATE TABLE golden.watermark (
     upto bigint NOT NULL
 )
 WITH (fillfactor='20', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
-INSERT INTO golden.dead VALUES ('000b01a2-2266-a282-4f42-339844e1f703', 1795873481346, 'mail', NULL, '\x6275726965642030', 3, 0, NULL, 0, '', 1795873481341, NULL, NULL, NULL);
-INSERT INTO golden.dead VALUES ('000c01a2-2266-a283-4f42-339844e1f704', 1795873481347, 'mail', NULL, '\x6275726965642031', 3, 0, NULL, 1, 'no number', 1795873481341, NULL, NULL, NULL);
-INSERT INTO golden.dead VALUES ('000d01a2-2266-a284-4f42-339844e1f705', 1795873481348, 'mail', NULL, '\x6275726965642032', 3, 0, NULL, 2, 'no route', 1795873481341, NULL, NULL, NULL);
-INSERT INTO golden.dead VALUES ('000e01a2-2266-a285-4f42-339844e1f706', 1795873481349, 'mail', NULL, '\x6275726965642033', 3, 0, NULL, 3, '', 1795873481341, NULL, NULL, NULL);
+INSERT INTO golden.dead VALUES ('000b01a2-22d9-c911-2e5c-56c39dd08228', 1795881027857, 'mail', NULL, '\x6275726965642030', 3, 0, NULL, 0, '', 1795881027852, NULL, NULL, NULL);
+INSERT INTO golden.dead VALUES ('000c01a2-22d9-c912-2e5c-56c39dd08229', 1795881027858, 'mail', NULL, '\x6275726965642031', 3, 0, NULL, 1, 'no number', 1795881027852, NULL, NULL, NULL);
+INSERT INTO golden.dead VALUES ('000d01a2-22d9-c913-2e5c-56c39dd0822a', 1795881027859, 'mail', NULL, '\x6275726965642032', 3, 0, NULL, 2, 'no route', 1795881027852, NULL, NULL, NULL);
+INSERT INTO golden.dead VALUES ('000e01a2-22d9-c914-2e5c-56c39dd0822b', 1795881027860, 'mail', NULL, '\x6275726965642033', 3, 0, NULL, 3, '', 1795881027852, NULL, NULL, NULL);
 INSERT INTO golden.gate VALUES (0);
 INSERT INTO golden.gate VALUES (1);
 INSERT INTO golden.gate VALUES (2);
@@ -870,293 +933,293 @@ INSERT INTO golden.gate VALUES (252);
 INSERT INTO golden.gate VALUES (253);
 INSERT INTO golden.gate VALUES (254);
 INSERT INTO golden.gate VALUES (255);
-INSERT INTO golden.kind VALUES ('=paused', true, 1795873481341, NULL, NULL, NULL, NULL);
+INSERT INTO golden.kind VALUES ('=paused', true, 1795881027852, NULL, NULL, NULL, NULL);
 INSERT INTO golden.kind VALUES ('*key', false, NULL, 2.5, 4, NULL, 4);
-INSERT INTO golden.lease VALUES (0, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (1, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (2, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (3, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (4, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (5, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (6, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (7, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (8, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (9, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (10, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (11, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (12, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (13, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (14, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (15, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (16, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (17, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (18, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (19, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (20, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (21, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (22, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (23, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (24, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (25, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (26, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (27, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (28, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (29, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (30, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (31, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (32, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (33, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (34, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (35, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (36, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (37, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (38, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (39, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (40, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (41, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (42, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (43, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (44, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (45, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (46, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (47, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (48, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (49, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (50, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (51, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (52, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (53, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (54, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (55, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (56, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (57, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (58, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (59, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (60, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (61, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (62, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (63, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (64, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (65, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (66, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (67, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (68, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (69, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (70, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (71, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (72, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (73, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (74, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (75, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (76, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (77, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (78, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (79, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (80, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (81, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (82, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (83, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (84, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (85, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (86, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (87, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (88, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (89, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (90, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (91, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (92, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (93, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (94, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (95, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (96, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (97, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (98, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (99, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (100, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (101, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (102, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (103, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (104, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (105, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (106, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (107, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (108, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (109, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (110, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (111, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (112, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (113, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (114, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (115, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (116, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (117, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (118, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (119, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (120, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (121, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (122, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (123, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (124, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (125, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (126, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (127, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (128, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (129, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (130, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (131, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (132, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (133, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (134, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (135, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (136, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (137, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (138, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (139, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (140, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (141, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (142, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (143, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (144, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (145, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (146, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (147, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (148, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (149, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (150, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (151, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (152, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (153, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (154, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (155, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (156, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (157, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (158, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (159, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (160, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (161, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (162, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (163, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (164, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (165, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (166, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (167, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (168, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (169, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (170, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (171, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (172, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (173, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (174, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (175, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (176, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (177, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (178, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (179, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (180, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (181, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (182, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (183, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (184, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (185, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (186, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (187, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (188, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (189, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (190, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (191, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (192, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (193, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (194, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (195, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (196, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (197, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (198, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (199, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (200, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (201, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (202, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (203, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (204, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (205, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (206, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (207, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (208, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (209, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (210, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (211, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (212, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (213, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (214, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (215, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (216, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (217, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (218, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (219, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (220, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (221, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (222, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (223, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (224, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (225, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (226, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (227, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (228, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (229, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (230, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (231, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (232, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (233, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (234, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (235, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (236, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (237, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (238, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (239, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (240, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (241, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (242, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (243, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (244, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (245, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (246, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (247, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (248, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (249, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (250, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (251, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (252, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (253, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (254, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (255, '6a360582-6365-8bd8-82fa-4a7857cdd976', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (0, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (1, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (2, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (3, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (4, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (5, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (6, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (7, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (8, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (9, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (10, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (11, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (12, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (13, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (14, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (15, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (16, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (17, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (18, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (19, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (20, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (21, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (22, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (23, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (24, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (25, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (26, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (27, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (28, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (29, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (30, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (31, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (32, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (33, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (34, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (35, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (36, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (37, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (38, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (39, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (40, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (41, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (42, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (43, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (44, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (45, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (46, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (47, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (48, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (49, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (50, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (51, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (52, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (53, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (54, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (55, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (56, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (57, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (58, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (59, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (60, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (61, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (62, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (63, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (64, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (65, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (66, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (67, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (68, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (69, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (70, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (71, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (72, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (73, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (74, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (75, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (76, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (77, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (78, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (79, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (80, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (81, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (82, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (83, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (84, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (85, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (86, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (87, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (88, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (89, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (90, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (91, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (92, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (93, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (94, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (95, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (96, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (97, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (98, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (99, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (100, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (101, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (102, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (103, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (104, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (105, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (106, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (107, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (108, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (109, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (110, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (111, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (112, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (113, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (114, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (115, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (116, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (117, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (118, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (119, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (120, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (121, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (122, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (123, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (124, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (125, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (126, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (127, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (128, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (129, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (130, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (131, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (132, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (133, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (134, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (135, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (136, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (137, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (138, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (139, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (140, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (141, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (142, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (143, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (144, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (145, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (146, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (147, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (148, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (149, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (150, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (151, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (152, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (153, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (154, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (155, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (156, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (157, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (158, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (159, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (160, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (161, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (162, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (163, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (164, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (165, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (166, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (167, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (168, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (169, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (170, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (171, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (172, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (173, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (174, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (175, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (176, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (177, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (178, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (179, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (180, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (181, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (182, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (183, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (184, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (185, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (186, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (187, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (188, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (189, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (190, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (191, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (192, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (193, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (194, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (195, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (196, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (197, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (198, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (199, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (200, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (201, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (202, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (203, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (204, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (205, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (206, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (207, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (208, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (209, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (210, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (211, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (212, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (213, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (214, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (215, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (216, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (217, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (218, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (219, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (220, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (221, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (222, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (223, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (224, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (225, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (226, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (227, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (228, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (229, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (230, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (231, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (232, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (233, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (234, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (235, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (236, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (237, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (238, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (239, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (240, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (241, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (242, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (243, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (244, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (245, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (246, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (247, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (248, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (249, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (250, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (251, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (252, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (253, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (254, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (255, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
 INSERT INTO golden.meta VALUES (1, 5);
-INSERT INTO golden.node VALUES ('6a360582-6365-8bd8-82fa-4a7857cdd976', 'dies', '2026-11-28 14:44:41.332018+00', false, false, 5, 'wheelwork-durable 0.1.0', NULL, false);
-INSERT INTO golden.seq VALUES ('6a360582-6365-8bd8-82fa-4a7857cdd976', 39);
+INSERT INTO golden.node VALUES ('4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 'dies', '2026-11-28 16:50:27.819189+00', false, false, 5, 'wheelwork-durable 0.1.0', NULL, false);
+INSERT INTO golden.seq VALUES ('4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 39);
 INSERT INTO golden.setting VALUES ('partitions', 256, '');
 INSERT INTO golden.setting VALUES ('step', 5, 'wheelwork-durable 0.1.0');
 INSERT INTO golden.setting VALUES ('floor', 5, 'wheelwork-durable 0.1.0');
 INSERT INTO golden.setting VALUES ('kinds', 3, '');
-INSERT INTO golden.timer VALUES (1, 4102444800000, '000103bb-2cc3-d800-4f42-339844e1f6f2', 'mail', NULL, '\x77616974732030', 0, 0, NULL, false, false, 1, 0, NULL, NULL, NULL, NULL);
-INSERT INTO golden.timer VALUES (14, 4102444800000, '000e03bb-2cc3-d800-4f42-339844e1f6f3', 'mail', 'key 0', '\x6861732061206b65792030', 0, 0, NULL, false, false, 1, 0, NULL, NULL, NULL, NULL);
-INSERT INTO golden.timer VALUES (2, 4102444801000, '000203bb-2cc3-d800-4f42-339844e1f6f4', 'mail', NULL, '\x6d6f7665642030', 0, 0, NULL, false, true, 1, 0, NULL, NULL, NULL, NULL);
-INSERT INTO golden.timer VALUES (32, 4102444800000, '002003bb-2cc3-d800-4f42-339844e1f6f5', 'mail', 'calendar 0', '\x7265637572732030', 0, 0, '0 0 * * * Europe/Berlin', false, false, 1, 0, NULL, NULL, NULL, NULL);
-INSERT INTO golden.timer VALUES (3, 4102444800001, '000303bb-2cc3-d801-4f42-339844e1f6f6', 'mail', NULL, '\x77616974732031', 0, 0, NULL, false, false, 1, 0, NULL, NULL, NULL, NULL);
-INSERT INTO golden.timer VALUES (31, 4102444800001, '001f03bb-2cc3-d801-4f42-339844e1f6f7', 'mail', 'key 1', '\x6861732061206b65792031', 0, 0, NULL, false, false, 1, 0, NULL, NULL, NULL, NULL);
-INSERT INTO golden.timer VALUES (4, 4102444801001, '000403bb-2cc3-d801-4f42-339844e1f6f8', 'mail', NULL, '\x6d6f7665642031', 0, 0, NULL, false, true, 1, 0, NULL, NULL, NULL, NULL);
-INSERT INTO golden.timer VALUES (122, 4102444800001, '007a03bb-2cc3-d801-4f42-339844e1f6f9', 'mail', 'calendar 1', '\x7265637572732031', 0, 0, '0 0 * * * Europe/Berlin', false, false, 1, 0, NULL, NULL, NULL, NULL);
-INSERT INTO golden.timer VALUES (5, 4102444800002, '000503bb-2cc3-d802-4f42-339844e1f6fa', 'mail', NULL, '\x77616974732032', 0, 0, NULL, false, false, 1, 0, NULL, NULL, NULL, NULL);
-INSERT INTO golden.timer VALUES (8, 4102444800002, '000803bb-2cc3-d802-4f42-339844e1f6fb', 'mail', 'key 2', '\x6861732061206b65792032', 0, 0, NULL, false, false, 1, 0, NULL, NULL, NULL, NULL);
-INSERT INTO golden.timer VALUES (6, 4102444801002, '000603bb-2cc3-d802-4f42-339844e1f6fc', 'mail', NULL, '\x6d6f7665642032', 0, 0, NULL, false, true, 1, 0, NULL, NULL, NULL, NULL);
-INSERT INTO golden.timer VALUES (210, 4102444800002, '00d203bb-2cc3-d802-4f42-339844e1f6fd', 'mail', 'calendar 2', '\x7265637572732032', 0, 0, '0 0 * * * Europe/Berlin', false, false, 1, 0, NULL, NULL, NULL, NULL);
-INSERT INTO golden.timer VALUES (7, 1795873481341, '000701a2-2266-a27d-4f42-339844e1f6fe', 'mail', NULL, '\x68616e646564206f75742030', 0, 0, NULL, false, false, 1, 0, NULL, NULL, NULL, NULL);
-INSERT INTO golden.timer VALUES (8, 1795873481342, '000801a2-2266-a27e-4f42-339844e1f6ff', 'mail', NULL, '\x68616e646564206f75742031', 0, 0, NULL, false, false, 1, 0, NULL, NULL, NULL, NULL);
-INSERT INTO golden.timer VALUES (186, 1795873481344, '00ba01a2-2266-a280-4f42-339844e1f701', 'mail', NULL, '\x73757065727365646564', 0, 0, NULL, true, false, 1, 0, NULL, NULL, NULL, NULL);
-INSERT INTO golden.timer VALUES (186, 4102444800000, '00ba03bb-2cc3-d800-4f42-339844e1f707', 'mail', 'taken', '\x6861732073757065727365646564206974', 0, 0, NULL, false, false, 1, 0, NULL, NULL, NULL, NULL);
-INSERT INTO golden.timer VALUES (9, 1795873481343, '000901a2-2266-a27f-4f42-339844e1f700', 'mail', NULL, '\x68616e646564206f75742032', 0, 1, NULL, false, false, 1, 0, NULL, NULL, NULL, NULL);
-INSERT INTO golden.timer VALUES (10, 4102444800000, '000a01a2-2266-a281-4f42-339844e1f702', 'mail', NULL, '\x747269656420616761696e', 2, 1, NULL, false, true, 1, 0, NULL, NULL, NULL, NULL);
-INSERT INTO golden.timer VALUES (15, 144839933155328, '000f03bb-2cc3-d800-4f42-339844e1f708', 'mail', NULL, '\x68656c642030', 0, 0, NULL, false, true, 1, 1, 1795873481341, NULL, NULL, NULL);
-INSERT INTO golden.timer VALUES (16, 144839933155328, '001003bb-2cc3-d800-4f42-339844e1f709', 'mail', NULL, '\x68656c642031', 0, 0, NULL, false, true, 1, 2, 1795873481341, NULL, NULL, NULL);
-INSERT INTO golden.timer VALUES (17, 4102444800000, '001103bb-2cc3-d800-4f42-339844e1f70a', 'mail', NULL, '\x65787069726573', 0, 0, NULL, false, false, 1, 0, NULL, 4102444800007, 250, '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01');
-INSERT INTO golden.watermark VALUES ('6a360582-6365-8bd8-82fa-4a7857cdd976', 0, 1795873482341);
+INSERT INTO golden.timer VALUES (1, 4102444800000, '000103bb-2cc3-d800-2e5c-56c39dd08217', 'mail', NULL, '\x77616974732030', 0, 0, NULL, false, false, 1, 0, NULL, NULL, NULL, NULL);
+INSERT INTO golden.timer VALUES (14, 4102444800000, '000e03bb-2cc3-d800-2e5c-56c39dd08218', 'mail', 'key 0', '\x6861732061206b65792030', 0, 0, NULL, false, false, 1, 0, NULL, NULL, NULL, NULL);
+INSERT INTO golden.timer VALUES (2, 4102444801000, '000203bb-2cc3-d800-2e5c-56c39dd08219', 'mail', NULL, '\x6d6f7665642030', 0, 0, NULL, false, true, 1, 0, NULL, NULL, NULL, NULL);
+INSERT INTO golden.timer VALUES (32, 4102444800000, '002003bb-2cc3-d800-2e5c-56c39dd0821a', 'mail', 'calendar 0', '\x7265637572732030', 0, 0, '0 0 * * * Europe/Berlin', false, false, 1, 0, NULL, NULL, NULL, NULL);
+INSERT INTO golden.timer VALUES (3, 4102444800001, '000303bb-2cc3-d801-2e5c-56c39dd0821b', 'mail', NULL, '\x77616974732031', 0, 0, NULL, false, false, 1, 0, NULL, NULL, NULL, NULL);
+INSERT INTO golden.timer VALUES (31, 4102444800001, '001f03bb-2cc3-d801-2e5c-56c39dd0821c', 'mail', 'key 1', '\x6861732061206b65792031', 0, 0, NULL, false, false, 1, 0, NULL, NULL, NULL, NULL);
+INSERT INTO golden.timer VALUES (4, 4102444801001, '000403bb-2cc3-d801-2e5c-56c39dd0821d', 'mail', NULL, '\x6d6f7665642031', 0, 0, NULL, false, true, 1, 0, NULL, NULL, NULL, NULL);
+INSERT INTO golden.timer VALUES (122, 4102444800001, '007a03bb-2cc3-d801-2e5c-56c39dd0821e', 'mail', 'calendar 1', '\x7265637572732031', 0, 0, '0 0 * * * Europe/Berlin', false, false, 1, 0, NULL, NULL, NULL, NULL);
+INSERT INTO golden.timer VALUES (5, 4102444800002, '000503bb-2cc3-d802-2e5c-56c39dd0821f', 'mail', NULL, '\x77616974732032', 0, 0, NULL, false, false, 1, 0, NULL, NULL, NULL, NULL);
+INSERT INTO golden.timer VALUES (8, 4102444800002, '000803bb-2cc3-d802-2e5c-56c39dd08220', 'mail', 'key 2', '\x6861732061206b65792032', 0, 0, NULL, false, false, 1, 0, NULL, NULL, NULL, NULL);
+INSERT INTO golden.timer VALUES (6, 4102444801002, '000603bb-2cc3-d802-2e5c-56c39dd08221', 'mail', NULL, '\x6d6f7665642032', 0, 0, NULL, false, true, 1, 0, NULL, NULL, NULL, NULL);
+INSERT INTO golden.timer VALUES (210, 4102444800002, '00d203bb-2cc3-d802-2e5c-56c39dd08222', 'mail', 'calendar 2', '\x7265637572732032', 0, 0, '0 0 * * * Europe/Berlin', false, false, 1, 0, NULL, NULL, NULL, NULL);
+INSERT INTO golden.timer VALUES (7, 1795881027852, '000701a2-22d9-c90c-2e5c-56c39dd08223', 'mail', NULL, '\x68616e646564206f75742030', 0, 0, NULL, false, false, 1, 0, NULL, NULL, NULL, NULL);
+INSERT INTO golden.timer VALUES (8, 1795881027853, '000801a2-22d9-c90d-2e5c-56c39dd08224', 'mail', NULL, '\x68616e646564206f75742031', 0, 0, NULL, false, false, 1, 0, NULL, NULL, NULL, NULL);
+INSERT INTO golden.timer VALUES (186, 1795881027855, '00ba01a2-22d9-c90f-2e5c-56c39dd08226', 'mail', NULL, '\x73757065727365646564', 0, 0, NULL, true, false, 1, 0, NULL, NULL, NULL, NULL);
+INSERT INTO golden.timer VALUES (186, 4102444800000, '00ba03bb-2cc3-d800-2e5c-56c39dd0822c', 'mail', 'taken', '\x6861732073757065727365646564206974', 0, 0, NULL, false, false, 1, 0, NULL, NULL, NULL, NULL);
+INSERT INTO golden.timer VALUES (9, 1795881027854, '000901a2-22d9-c90e-2e5c-56c39dd08225', 'mail', NULL, '\x68616e646564206f75742032', 0, 1, NULL, false, false, 1, 0, NULL, NULL, NULL, NULL);
+INSERT INTO golden.timer VALUES (10, 4102444800000, '000a01a2-22d9-c910-2e5c-56c39dd08227', 'mail', NULL, '\x747269656420616761696e', 2, 1, NULL, false, true, 1, 0, NULL, NULL, NULL, NULL);
+INSERT INTO golden.timer VALUES (15, 144839933155328, '000f03bb-2cc3-d800-2e5c-56c39dd0822d', 'mail', NULL, '\x68656c642030', 0, 0, NULL, false, true, 1, 1, 1795881027852, NULL, NULL, NULL);
+INSERT INTO golden.timer VALUES (16, 144839933155328, '001003bb-2cc3-d800-2e5c-56c39dd0822e', 'mail', NULL, '\x68656c642031', 0, 0, NULL, false, true, 1, 2, 1795881027852, NULL, NULL, NULL);
+INSERT INTO golden.timer VALUES (17, 4102444800000, '001103bb-2cc3-d800-2e5c-56c39dd0822f', 'mail', NULL, '\x65787069726573', 0, 0, NULL, false, false, 1, 0, NULL, 4102444800007, 250, '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01');
+INSERT INTO golden.watermark VALUES ('4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 0, 1795881028852);
 ALTER TABLE ONLY golden.dead
     ADD CONSTRAINT dead_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY golden.done

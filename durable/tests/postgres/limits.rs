@@ -201,8 +201,14 @@ fn a_user_who_changes_a_rule_keeps_no_other_timers_waiting() {
     assert!(nodes[0].kind("mail").set_calls(count(2)).unwrap());
     let mut client = schema.client();
     let mut users = client.transaction().unwrap();
-    let pause = schema.sql("SELECT {s}.wheelwork_pause('mail')");
-    users.execute(&pause, &[]).unwrap();
+    for call in [
+        "pause('mail')",
+        "set_rate('mail', 90, 5)",
+        "set_calls('mail', 3)",
+    ] {
+        let call = schema.sql(&format!("SELECT {{s}}.wheelwork_{call}"));
+        users.execute(&call, &[]).unwrap();
+    }
     let timers = (0..20).map(|_| ("mail", 10 * MS, ""));
     nodes[0].schedule_many(timers.collect::<Vec<_>>()).unwrap();
     for _ in 0..20 {

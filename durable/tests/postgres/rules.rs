@@ -1,5 +1,5 @@
 //! Promise: a rule of a schema holds for all nodes. A node knows of it from its next claim on, and
-//! from its next scan. Users' transactions pause and resume, too.
+//! from its next scan. Users' transactions change rules, too.
 //!
 //! Each test has a schema of its own on a server (`common/server.rs`). Without one the tests are
 //! left out, which is said.
@@ -10,7 +10,9 @@ use crate::versions::{NUMBER, OldNode, numbers, of_3};
 use postgres::Client;
 use postgres::error::SqlState;
 use std::num::NonZeroU32;
-use wheelwork_durable::contract::{Outcome, RuleChange, SharedStore, Store, Write};
+use wheelwork_durable::contract::{
+    Outcome, RuleChange, SharedStore, Store, Want, WantedCalls, Write,
+};
 use wheelwork_durable::{Postgres, Rate, Row, Rule, RuleFor, StoreTime};
 
 /// The year 2100.
@@ -202,6 +204,286 @@ fn a_rule_is_refused_while_an_older_node_is_alive() {
     assert_eq!(numbers(&schema), (NUMBER, NUMBER));
     let refused = OldNode::join(&schema).map(drop).unwrap_err();
     assert_eq!(refused.code(), Some(&SqlState::CHECK_VIOLATION));
+}
+
+/// Whether a rule was changed by SQL, which calls a function of the schema.
+fn sql(client: &mut Client, schema: &Schema, call: &str) -> Result<bool, (SqlState, String)> {
+    let answer = client.query_one(&schema.sql(&format!("SELECT {{s}}.wheelwork_{call}")), &[]);
+    let answer = answer.map(|row| row.get(0));
+    answer.map_err(|error| {
+        let error = error.as_db_error().unwrap();
+        (error.code().clone(), error.message().to_owned())
+    })
+}
+
+/// The number of all rules, and what the bucket of the only one has counted.
+fn counted(schema: &Schema) -> (i64, Option<i64>) {
+    let counted = "SELECT s.value, (SELECT k.slot FROM {s}.kind k) FROM {s}.setting s
+        WHERE s.name = 'kinds'";
+    let row = schema.client().query_one(&schema.sql(counted), &[]);
+    let row = row.unwrap();
+    (row.get(0), row.get(1))
+}
+
+/// What a function of SQL has done is what a node's call does.
+#[test]
+fn sql_sets_rates_and_limits_of_calls() {
+    let Some(schema) = Schema::new("rules_limits") else {
+        return;
+    };
+    let mut store = node(&schema);
+    let mut client = schema.client();
+    client
+        .execute(&schema.sql("SELECT {s}.wheelwork_close(5, 'a test')"), &[])
+        .unwrap();
+    let mut sql = |call: &str| sql(&mut client, &schema, call).unwrap();
+    let parts = |rule: &Rule| (rule.of.clone(), rule.rate, rule.calls);
+    let rate = |per_second, burst| Rate::new(per_second, NonZeroU32::new(burst).unwrap());
+    let tenant = || RuleFor::Keys("tenant-7/".into());
+    assert!(sql("set_rate('mail', 2.5, 9)"));
+    assert_eq!(
+        store.rules().unwrap().iter().map(parts).collect::<Vec<_>>(),
+        [(mail(), rate(2.5, 9), None)]
+    );
+    let set = "UPDATE {s}.kind SET slot = 77";
+    schema.client().batch_execute(&schema.sql(set)).unwrap();
+    // It is so already, also for a node: nothing changes, and no node has news.
+    let before = counted(&schema);
+    assert!(!sql("set_rate('mail', 2.5, 9)"));
+    assert!(!sql("clear_calls('mail')"));
+    assert!(!sql("clear_rate('other')"));
+    let same = RuleChange::Rate(rate(2.5, 9));
+    assert_eq!(change(&mut store, &mail(), same), Outcome::Ruled(false));
+    assert_eq!(counted(&schema), before);
+    // A limit leaves alone what the rate has counted, and a new burst does not.
+    assert!(sql("set_calls('mail', 3)"));
+    assert!(!sql("set_calls(kind => 'mail', calls => 3)"));
+    assert_eq!(counted(&schema), (before.0 + 1, Some(77)));
+    assert!(sql(
+        "set_rate(kind => 'mail', per_second => 2.5, burst => 10)"
+    ));
+    assert_eq!(counted(&schema), (before.0 + 2, None));
+    assert!(sql("set_rate_keys('tenant-7/', 1e9, 4294967295)"));
+    assert!(sql("set_calls_keys('tenant-7/', 4294967295)"));
+    let most = NonZeroU32::new(u32::MAX);
+    let expected = [
+        (mail(), rate(2.5, 10), NonZeroU32::new(3)),
+        (tenant(), rate(1e9, u32::MAX), most),
+    ];
+    assert_eq!(
+        store.rules().unwrap().iter().map(parts).collect::<Vec<_>>(),
+        expected
+    );
+    // Each call names one part, and the rule goes with its last one.
+    assert!(sql("pause('mail')"));
+    assert!(sql("clear_rate('mail')"));
+    assert!(sql("resume('mail')"));
+    assert!(sql("clear_rate_keys('tenant-7/')"));
+    assert!(!sql("clear_rate_keys('tenant-7/')"));
+    let expected = [(mail(), None, NonZeroU32::new(3)), (tenant(), None, most)];
+    assert_eq!(
+        store.rules().unwrap().iter().map(parts).collect::<Vec<_>>(),
+        expected
+    );
+    assert!(sql("clear_calls('mail')"));
+    assert!(sql("clear_calls_keys('tenant-7/')"));
+    assert_eq!(store.rules().unwrap(), []);
+    let left = schema
+        .client()
+        .query(&schema.sql("SELECT 1 FROM {s}.kind"), &[])
+        .unwrap();
+    assert!(left.is_empty());
+    // The least that there is.
+    assert!(sql("set_rate('mail', 0.000001, 1)"));
+    assert_eq!(
+        store.rules().unwrap()[0].rate,
+        Rate::new(1e-6, NonZeroU32::MIN)
+    );
+}
+
+#[test]
+fn sql_refuses_what_is_no_rate_or_limit_of_calls() {
+    let Some(schema) = Schema::new("rules_bad") else {
+        return;
+    };
+    let mut store = node(&schema);
+    let mut client = schema.client();
+    let mut sql = |call: &str| sql(&mut client, &schema, call);
+    // What removes a part needs no floor.
+    let closed = SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE;
+    let limits = ["set_rate('mail', 1, 1)", "set_calls_keys('t/', 1)"];
+    for call in limits {
+        assert_eq!(
+            sql(call).map_err(|why| why.0),
+            Err(closed.clone()),
+            "{call}"
+        );
+    }
+    assert_eq!(sql("clear_rate('mail')"), Ok(false));
+    assert_eq!(numbers(&schema), (3, NUMBER));
+    pause(&mut store, &mail());
+    let before = counted(&schema);
+    let bad = |why: &str| Err((SqlState::INVALID_PARAMETER_VALUE, why.to_owned()));
+    let rate = bad("a rate is between 0.000001 and 1,000,000,000 timers in a second");
+    for per_second in [
+        "0",
+        "-1",
+        "0.0000009",
+        "1000000001",
+        "'NaN'",
+        "'Infinity'",
+        "NULL",
+    ] {
+        assert_eq!(
+            sql(&format!("set_rate('mail', {per_second}, 1)")),
+            rate,
+            "{per_second}"
+        );
+        assert_eq!(
+            sql(&format!("set_rate_keys('t/', {per_second}, 1)")),
+            rate,
+            "{per_second}"
+        );
+    }
+    let burst = bad("the burst of a rate is between 1 and 4,294,967,295 timers");
+    let calls = bad("a limit is between 1 and 4,294,967,295 calls");
+    for count in ["0", "-1", "4294967296", "NULL"] {
+        assert_eq!(
+            sql(&format!("set_rate('mail', 1, {count})")),
+            burst,
+            "{count}"
+        );
+        assert_eq!(
+            sql(&format!("set_rate_keys('t/', 1, {count})")),
+            burst,
+            "{count}"
+        );
+        assert_eq!(
+            sql(&format!("set_calls('mail', {count})")),
+            calls,
+            "{count}"
+        );
+        assert_eq!(
+            sql(&format!("set_calls_keys('t/', {count})")),
+            calls,
+            "{count}"
+        );
+    }
+    let name = bad("a rule is for a kind or for the beginning of keys, of 1,024 bytes at most");
+    for text in ["NULL", "''", "repeat('k', 1025)"] {
+        for call in [
+            format!("set_rate_keys({text}, 1, 1)"),
+            format!("clear_rate_keys({text})"),
+            format!("set_calls_keys({text}, 1)"),
+            format!("clear_calls_keys({text})"),
+        ] {
+            assert_eq!(sql(&call), name, "{call}");
+        }
+        if text == "''" {
+            continue;
+        }
+        for call in [
+            format!("set_rate({text}, 1, 1)"),
+            format!("clear_rate({text})"),
+            format!("set_calls({text}, 1)"),
+            format!("clear_calls({text})"),
+        ] {
+            assert_eq!(sql(&call), name, "{call}");
+        }
+    }
+    assert_eq!(counted(&schema), before);
+    let many = "INSERT INTO {s}.kind (name, paused) SELECT '=kind-' || n, true
+        FROM generate_series(1, 999) g (n)";
+    schema.client().batch_execute(&schema.sql(many)).unwrap();
+    let full = "there are 1,000 rules already, and no store has more";
+    let full = Err((SqlState::PROGRAM_LIMIT_EXCEEDED, full.to_owned()));
+    for call in [
+        "set_rate('one more', 1, 1)",
+        "set_calls_keys('one more', 1)",
+    ] {
+        assert_eq!(sql(call), full, "{call}");
+    }
+    // A rule that is there has room for another part.
+    assert_eq!(sql("set_calls('mail', 1)"), Ok(true));
+}
+
+/// What a transaction has changed is there for nodes when it is committed, and not before.
+#[test]
+fn a_limit_of_sql_is_known_from_the_next_claim_or_scan() {
+    let Some(schema) = Schema::new("rules_limit_news") else {
+        return;
+    };
+    let mut first = node(&schema);
+    change(&mut first, &mail(), RuleChange::Calls(NonZeroU32::new(1)));
+    let mut store = schema.store();
+    let leases = store.renew().unwrap().taken;
+    store.rules().unwrap();
+    let mut client = schema.client();
+    let mut user = client.transaction().unwrap();
+    user.execute(
+        &schema.sql("SELECT {s}.wheelwork_set_rate('order', 5, 2)"),
+        &[],
+    )
+    .unwrap();
+    store.claim(&leases, FAR).unwrap();
+    assert!(!store.has_news_of_rules(), "it may be rolled back");
+    user.rollback().unwrap();
+    store.claim(&leases, FAR).unwrap();
+    assert!(!store.has_news_of_rules(), "it was rolled back");
+    for (call, rules) in [
+        ("set_rate('order', 5, 2)", 2),
+        ("set_calls_keys('t/', 2)", 3),
+        ("clear_rate('order')", 2),
+        ("clear_calls_keys('t/')", 1),
+    ] {
+        assert_eq!(sql(&mut client, &schema, call), Ok(true));
+        match rules % 2 == 0 {
+            true => drop(store.claim(&leases, FAR).unwrap()),
+            false => drop(store.next_due(&[0], FAR).unwrap()),
+        }
+        assert!(store.has_news_of_rules(), "{call}");
+        assert_eq!(store.rules().unwrap().len(), rules, "{call}");
+    }
+}
+
+/// A transaction that has set a limit holds up grants of that rule, and no others; one that has
+/// changed nothing holds up none.
+#[test]
+fn a_transaction_that_sets_a_limit_holds_up_grants_of_that_rule_alone() {
+    let Some(schema) = Schema::new("rules_grants") else {
+        return;
+    };
+    let mut store = node(&schema);
+    let order = || RuleFor::Kind("order".into());
+    for of in [mail(), order()] {
+        let calls = RuleChange::Calls(NonZeroU32::new(4));
+        change(&mut store, &of, calls);
+    }
+    let all = WantedCalls {
+        most: 9,
+        running: 0,
+    };
+    let wants = [mail(), order()].map(|of| Want {
+        of,
+        tokens: 0,
+        calls: Some(all),
+    });
+    let mut grants = || {
+        let grants = store.grant(&wants).unwrap();
+        [0, 1].map(|of| (grants[of].calls, grants[of].is_held_up))
+    };
+    let mut client = schema.client();
+    let mut user = client.transaction().unwrap();
+    let mut call = |call: &str| {
+        let call = schema.sql(&format!("SELECT {{s}}.wheelwork_{call}"));
+        user.query_one(&call, &[]).unwrap().get::<_, bool>(0)
+    };
+    assert!(!call("set_calls('mail', 4)"));
+    assert_eq!(grants(), [(4, false), (4, false)]);
+    assert!(call("set_calls('mail', 3)"));
+    assert_eq!(grants(), [(0, true), (4, false)]);
+    user.commit().unwrap();
+    assert_eq!(grants(), [(3, false), (4, false)]);
 }
 
 /// A user's transaction that has paused a kind holds up changes of rules, and nothing else.

@@ -30,30 +30,27 @@ END
 $$",
 ];
 
-/// The functions that are new belong to the owner of the tables, too.
+/// The functions that are new belong to the owner of the tables, too: all of ours that belong to
+/// the role that makes the step.
 pub(super) const STEP_5: &[&str] = &[
     "ALTER TABLE {s}.permit SET (fillfactor = 20)",
     "DO $$
 DECLARE
     of record;
+    own record;
 BEGIN
     FOR of IN SELECT r.rolname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_roles r
             ON r.oid = c.relowner
         WHERE c.oid = '{s}.timer'::regclass AND r.rolname <> current_user
     LOOP
-        EXECUTE format('ALTER FUNCTION {s}.wheelwork_gate(smallint) OWNER TO %I', of.rolname);
-        EXECUTE format('ALTER FUNCTION {s}.wheelwork_small(int) OWNER TO %I', of.rolname);
-        EXECUTE format('ALTER FUNCTION {s}.wheelwork_close_for_held(text) OWNER TO %I', of.rolname);
-        EXECUTE format('ALTER FUNCTION {s}.wheelwork_release_held() OWNER TO %I', of.rolname);
-        EXECUTE format('ALTER FUNCTION {s}.wheelwork_schedule_with('
-            'text, bigint, bytea, text, bigint, bigint, text) OWNER TO %I', of.rolname);
-        EXECUTE format(
-            'ALTER FUNCTION {s}.wheelwork_pause_rule(text, boolean) OWNER TO %I', of.rolname);
-        EXECUTE format('ALTER FUNCTION {s}.wheelwork_pause(text) OWNER TO %I', of.rolname);
-        EXECUTE format('ALTER FUNCTION {s}.wheelwork_resume(text) OWNER TO %I', of.rolname);
-        EXECUTE format('ALTER FUNCTION {s}.wheelwork_pause_keys(text) OWNER TO %I', of.rolname);
-        EXECUTE format('ALTER FUNCTION {s}.wheelwork_resume_keys(text) OWNER TO %I', of.rolname);
         EXECUTE format('ALTER TABLE {s}.permit OWNER TO %I', of.rolname);
+        FOR own IN SELECT p.oid::regprocedure::text AS what FROM pg_catalog.pg_proc p
+            JOIN pg_catalog.pg_class c ON c.relnamespace = p.pronamespace
+            WHERE c.oid = '{s}.timer'::regclass AND pg_get_userbyid(p.proowner) = current_user
+                AND left(p.proname, 10) = 'wheelwork_'
+        LOOP
+            EXECUTE format('ALTER FUNCTION %s OWNER TO %I', own.what, of.rolname);
+        END LOOP;
     END LOOP;
     FOR of IN SELECT a.privilege_type AS what,
             CASE WHEN r.rolname IS NULL THEN 'PUBLIC' ELSE format('%I', r.rolname) END AS whose

@@ -1,28 +1,39 @@
-//! Rules: the functions that pause and resume timers, as step 5 makes them. `{s}` stands for the
-//! schema.
+//! Rules: the functions that pause and resume timers, and that set their rates and limits of calls,
+//! as step 5 makes them. `{s}` stands for the schema.
 //!
 //! Each change of a rule locks the number of all rules and raises it, as nodes do
 //! (`statements/rules.rs`).
 
-/// A rule by its name in `kind`: its timers are paused, or no more. Whether that is new.
+/// Changes a part of a rule, which has its name in `kind`. Whether that has made a difference.
+/// `makes`: there is to be such a part. If not, there is to be none, and the rule goes with its
+/// last part. `most`: the burst of a rate, or the number of calls.
 ///
 /// Earlier programs know no rules. So the floor has to be that of number 5, and not one that may
 /// fall again. No transaction of a user raises it, since that would lock the table of nodes until
-/// it ends.
-pub(super) const PAUSE_RULE: &str =
-    "CREATE FUNCTION {s}.wheelwork_pause_rule(rule text, pauses boolean)
+/// it ends. What changes nothing locks no rule that is there, so no grant waits for it.
+pub(super) const CHANGE_RULE: &str = "CREATE FUNCTION {s}.wheelwork_change_rule(
+    rule text, part text, makes boolean, rate float8 DEFAULT NULL, most bigint DEFAULT NULL)
 RETURNS boolean LANGUAGE plpgsql VOLATILE
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     changed bigint;
 BEGIN
-    IF $1 IS NULL OR $2 IS NULL OR octet_length($1) > 1025
+    IF $1 IS NULL OR octet_length($1) > 1025
         OR NOT (left($1, 1) = '=' OR left($1, 1) = '*' AND length($1) > 1) THEN
         RAISE EXCEPTION USING ERRCODE = '22023',
             MESSAGE = 'a rule is for a kind or for the beginning of keys, of 1,024 bytes at most';
+    ELSIF $2 = 'rate' AND $3 AND ($4 BETWEEN 0.000001 AND 1000000000) IS NOT TRUE THEN
+        RAISE EXCEPTION USING ERRCODE = '22023',
+            MESSAGE = 'a rate is between 0.000001 and 1,000,000,000 timers in a second';
+    ELSIF $2 = 'rate' AND $3 AND ($5 BETWEEN 1 AND 4294967295) IS NOT TRUE THEN
+        RAISE EXCEPTION USING ERRCODE = '22023',
+            MESSAGE = 'the burst of a rate is between 1 and 4,294,967,295 timers';
+    ELSIF $2 = 'calls' AND $3 AND ($5 BETWEEN 1 AND 4294967295) IS NOT TRUE THEN
+        RAISE EXCEPTION USING ERRCODE = '22023',
+            MESSAGE = 'a limit is between 1 and 4,294,967,295 calls';
     END IF;
     PERFORM 1 FROM {s}.setting s WHERE s.name = 'kinds' FOR UPDATE;
-    IF $2 THEN
+    IF $3 THEN
         IF (SELECT m.version FROM {s}.meta m WHERE m.one = 1) < 5
             OR EXISTS (SELECT 1 FROM {s}.setting s WHERE s.name = 'floor_before_held') THEN
             RAISE EXCEPTION USING ERRCODE = '55000',
@@ -34,39 +45,92 @@ BEGIN
             RAISE EXCEPTION USING ERRCODE = '54000',
                 MESSAGE = 'there are 1,000 rules already, and no store has more';
         END IF;
-        INSERT INTO {s}.kind AS k (name, paused, since) VALUES ($1, true, {s}.wheelwork_clock())
-            ON CONFLICT (name) DO UPDATE SET paused = true, since = excluded.since
-                WHERE NOT k.paused;
-        GET DIAGNOSTICS changed = ROW_COUNT;
-    ELSE
-        UPDATE {s}.kind k SET paused = false, since = NULL WHERE k.name = $1 AND k.paused;
-        GET DIAGNOSTICS changed = ROW_COUNT;
-        DELETE FROM {s}.kind k WHERE k.name = $1 AND NOT k.paused AND k.per_second IS NULL
-            AND k.calls IS NULL;
+        INSERT INTO {s}.kind (name) VALUES ($1) ON CONFLICT (name) DO NOTHING;
     END IF;
-    IF changed > 0 THEN
-        UPDATE {s}.setting s SET value = s.value + 1 WHERE s.name = 'kinds';
+    CASE $2
+    WHEN 'paused' THEN
+        UPDATE {s}.kind k SET paused = $3, since = CASE WHEN $3 THEN {s}.wheelwork_clock() END
+            WHERE k.name = $1 AND k.paused <> $3;
+    WHEN 'rate' THEN
+        UPDATE {s}.kind k SET per_second = $4, burst = $5, slot = NULL
+            WHERE k.name = $1 AND (k.per_second, k.burst) IS DISTINCT FROM ($4, $5);
+    WHEN 'calls' THEN
+        UPDATE {s}.kind k SET calls = $5 WHERE k.name = $1 AND k.calls IS DISTINCT FROM $5;
+    END CASE;
+    GET DIAGNOSTICS changed = ROW_COUNT;
+    IF changed = 0 THEN
+        RETURN false;
     END IF;
-    RETURN changed > 0;
+    DELETE FROM {s}.kind k WHERE k.name = $1 AND NOT k.paused AND k.per_second IS NULL
+        AND k.calls IS NULL;
+    UPDATE {s}.setting s SET value = s.value + 1 WHERE s.name = 'kinds';
+    RETURN true;
 END
 $$";
 
+/// The functions that programs call: for a kind, and for the beginning of keys.
 pub(super) const PAUSE: &str = "CREATE FUNCTION {s}.wheelwork_pause(kind text)
 RETURNS boolean LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-    SELECT {s}.wheelwork_pause_rule('=' || $1, true)
+    SELECT {s}.wheelwork_change_rule('=' || $1, 'paused', true)
 $$";
 
 pub(super) const RESUME: &str = "CREATE FUNCTION {s}.wheelwork_resume(kind text)
 RETURNS boolean LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-    SELECT {s}.wheelwork_pause_rule('=' || $1, false)
+    SELECT {s}.wheelwork_change_rule('=' || $1, 'paused', false)
 $$";
 
 pub(super) const PAUSE_KEYS: &str = "CREATE FUNCTION {s}.wheelwork_pause_keys(prefix text)
 RETURNS boolean LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-    SELECT {s}.wheelwork_pause_rule('*' || $1, true)
+    SELECT {s}.wheelwork_change_rule('*' || $1, 'paused', true)
 $$";
 
 pub(super) const RESUME_KEYS: &str = "CREATE FUNCTION {s}.wheelwork_resume_keys(prefix text)
 RETURNS boolean LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-    SELECT {s}.wheelwork_pause_rule('*' || $1, false)
+    SELECT {s}.wheelwork_change_rule('*' || $1, 'paused', false)
+$$";
+
+pub(super) const SET_RATE: &str = "CREATE FUNCTION {s}.wheelwork_set_rate(
+    kind text, per_second float8, burst bigint)
+RETURNS boolean LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT {s}.wheelwork_change_rule('=' || $1, 'rate', true, $2, $3)
+$$";
+
+pub(super) const CLEAR_RATE: &str = "CREATE FUNCTION {s}.wheelwork_clear_rate(kind text)
+RETURNS boolean LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT {s}.wheelwork_change_rule('=' || $1, 'rate', false)
+$$";
+
+pub(super) const SET_RATE_KEYS: &str = "CREATE FUNCTION {s}.wheelwork_set_rate_keys(
+    prefix text, per_second float8, burst bigint)
+RETURNS boolean LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT {s}.wheelwork_change_rule('*' || $1, 'rate', true, $2, $3)
+$$";
+
+pub(super) const CLEAR_RATE_KEYS: &str =
+    "CREATE FUNCTION {s}.wheelwork_clear_rate_keys(prefix text)
+RETURNS boolean LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT {s}.wheelwork_change_rule('*' || $1, 'rate', false)
+$$";
+
+pub(super) const SET_CALLS: &str =
+    "CREATE FUNCTION {s}.wheelwork_set_calls(kind text, calls bigint)
+RETURNS boolean LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT {s}.wheelwork_change_rule('=' || $1, 'calls', true, NULL, $2)
+$$";
+
+pub(super) const CLEAR_CALLS: &str = "CREATE FUNCTION {s}.wheelwork_clear_calls(kind text)
+RETURNS boolean LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT {s}.wheelwork_change_rule('=' || $1, 'calls', false)
+$$";
+
+pub(super) const SET_CALLS_KEYS: &str = "CREATE FUNCTION {s}.wheelwork_set_calls_keys(
+    prefix text, calls bigint)
+RETURNS boolean LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT {s}.wheelwork_change_rule('*' || $1, 'calls', true, NULL, $2)
+$$";
+
+pub(super) const CLEAR_CALLS_KEYS: &str = "CREATE FUNCTION {s}.wheelwork_clear_calls_keys(
+    prefix text)
+RETURNS boolean LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT {s}.wheelwork_change_rule('*' || $1, 'calls', false)
 $$";

@@ -82,7 +82,8 @@ const LOCKS_4: &[&str] = &["ALTER TABLE {s}.node
         ADD COLUMN kinds text[], ADD COLUMN looks boolean NOT NULL DEFAULT false"];
 
 /// A timer that is moved is held no more, and those that are held can be released. Timers can be
-/// paused. `permit` has the calls of a rule that a node may make.
+/// paused, and have rates and limits of calls. `permit` has the calls of a rule that a node may
+/// make.
 const STEP_5: &[&str] = &[
     "CREATE TABLE {s}.permit (
         name text NOT NULL, node uuid NOT NULL, calls bigint NOT NULL, wants bigint NOT NULL,
@@ -100,11 +101,19 @@ const STEP_5: &[&str] = &[
     functions::CLOSE_FOR_HELD,
     functions::RELEASE_HELD,
     functions::SCHEDULE_WITH,
-    rules::PAUSE_RULE,
+    rules::CHANGE_RULE,
     rules::PAUSE,
     rules::RESUME,
     rules::PAUSE_KEYS,
     rules::RESUME_KEYS,
+    rules::SET_RATE,
+    rules::CLEAR_RATE,
+    rules::SET_RATE_KEYS,
+    rules::CLEAR_RATE_KEYS,
+    rules::SET_CALLS,
+    rules::CLEAR_CALLS,
+    rules::SET_CALLS_KEYS,
+    rules::CLEAR_CALLS_KEYS,
 ];
 
 /// Room for timers that are held, that expire, that have a limit for an attempt, or a trace.
