@@ -1,5 +1,6 @@
-//! Promise: the board `examples/grafana.json` of wheelwork shows figures that a service has: each
-//! metric, and each label of its queries, is in the text that Prometheus scrapes.
+//! Promise: the board `examples/grafana.json` of wheelwork shows the figures that a service has,
+//! all of them and no others. Each metric and each label of its queries is in the text that
+//! Prometheus scrapes, and each metric of that text is in a query.
 //!
 //! A query is looked at by its words, not parsed: the names that begin with `wheelwork_`, the
 //! selectors in braces, and the labels of `by (..)`.
@@ -101,7 +102,7 @@ fn is_word(letter: char) -> bool {
 }
 
 /// A metric that a query names.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Named<'a> {
     name: &'a str,
     /// The labels of its selector.
@@ -182,6 +183,20 @@ fn faults(query: &str, legend: &str, page: &Page) -> Vec<String> {
     faults
 }
 
+/// The metrics of a page that no query names. A histogram has several series; one is enough.
+fn unshown(queries: &[&str], page: &Page) -> Vec<String> {
+    let base = |name: &str| {
+        let ends = ["_bucket", "_count", "_sum"];
+        let is_of_histogram = page.get(name).is_some_and(|of| of.kind == "histogram");
+        let base = ends.into_iter().find_map(|end| name.strip_suffix(end));
+        base.filter(|_| is_of_histogram).unwrap_or(name).to_string()
+    };
+    let shown: BTreeSet<_> = queries.iter().flat_map(|query| named(query)).collect();
+    let shown: BTreeSet<_> = shown.iter().map(|named| base(named.name)).collect();
+    let all: BTreeSet<_> = page.keys().map(|name| base(name)).collect();
+    all.difference(&shown).cloned().collect()
+}
+
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or_default()
 }
@@ -220,6 +235,17 @@ fn each_query_asks_for_what_a_scrape_has() {
 }
 
 #[test]
+fn each_figure_has_a_panel() {
+    let Some(board) = board() else { return };
+    let queries: Vec<_> = list(&board, "panels")
+        .iter()
+        .flat_map(|panel| list(panel, "targets"))
+        .map(|target| text(target, "expr"))
+        .collect();
+    assert_eq!(unshown(&queries, &scraped()), [""; 0]);
+}
+
+#[test]
 fn each_panel_says_what_it_shows_and_in_which_unit() {
     let Some(board) = board() else { return };
     let variables: Vec<_> = list(&board["templating"], "list")
@@ -243,10 +269,11 @@ fn each_panel_says_what_it_shows_and_in_which_unit() {
         for target in list(panel, "targets") {
             let query = text(target, "expr");
             let per_second = query.starts_with("sum") && query.contains(" (rate(");
-            let expected = match (query.contains("_seconds"), per_second) {
-                (true, _) => "s",
-                (false, true) => "ops",
-                (false, false) => "short",
+            let expected = match query {
+                _ if query.contains("_seconds") => "s",
+                _ if query.contains("_bytes") => "bytes",
+                _ if per_second => "ops",
+                _ => "short",
             };
             assert_eq!(unit, expected, "{title}: {query}");
             assert!(!text(target, "legendFormat").is_empty(), "{title}");
@@ -261,13 +288,32 @@ fn each_panel_says_what_it_shows_and_in_which_unit() {
     }
 }
 
-#[test]
-fn a_query_that_asks_for_something_else_is_seen() {
-    let page = page(
+/// A page with a metric of each type.
+fn small_page() -> Page {
+    page(
         "# TYPE wheelwork_a_total counter\nwheelwork_a_total{service=\"x\",shard=\"0\"} 1\n\n\
          # TYPE wheelwork_b gauge\nwheelwork_b{service=\"x\"} 1\n\
-         # TYPE wheelwork_c histogram\nwheelwork_c_bucket{service=\"x\",le=\"1\"} 1\n",
-    );
+         # TYPE wheelwork_c histogram\nwheelwork_c_bucket{service=\"x\",le=\"1\"} 1\n\
+         wheelwork_c_sum{service=\"x\"} 1\nwheelwork_c_count{service=\"x\"} 1\n",
+    )
+}
+
+#[test]
+fn a_figure_without_a_panel_is_seen() {
+    let page = small_page();
+    let (a, b) = ("rate(wheelwork_a_total[1m])", "wheelwork_b");
+    for (queries, expected) in [
+        (&[a, b, "rate(wheelwork_c_sum[1m])"][..], &[][..]),
+        (&[b, "rate(wheelwork_c_bucket[1m])"], &["wheelwork_a_total"]),
+        (&[a, b], &["wheelwork_c"]),
+    ] {
+        assert_eq!(unshown(queries, &page), expected, "{queries:?}");
+    }
+}
+
+#[test]
+fn a_query_that_asks_for_something_else_is_seen() {
+    let page = small_page();
     for (query, legend, found) in [
         (
             "sum by (shard) (rate(wheelwork_a_total{service=~\"$s\"}[1m]))",
