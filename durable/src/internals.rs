@@ -26,7 +26,7 @@ pub use crate::sync::{Fault, set_fault};
 /// `row`, `dead`, `state`, `version`, or else a key of `by_due`. Whether it is one.
 #[cfg(feature = "redb")]
 pub fn round_trip(table: &str, under: u128, body: &[u8]) -> bool {
-    crate::stores::redb::codec::round_trip(table, under, body)
+    crate::stores::redb::round_trip::round_trip(table, under, body)
 }
 
 /// The writer's end of a ticket.

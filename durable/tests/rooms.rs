@@ -170,6 +170,23 @@ fn each_folder_says_what_its_files_are() {
     }
 }
 
+/// The README of a store has the files of its own folders too, by their paths.
+#[test]
+fn each_store_says_what_its_files_are() {
+    let files = files();
+    for store in ["stores/redb", "stores/postgres"] {
+        let below = format!("{store}/");
+        let own = files
+            .iter()
+            .filter_map(|file| file.path.strip_prefix(&below))
+            .filter(|path| !path.ends_with("mod.rs"))
+            .collect::<Vec<_>>();
+        assert!(own.len() > 20, "{} files of {store}", own.len());
+        let readme = read(&format!("src/{store}/README.md"));
+        assert_eq!(unnamed(&readme, own.into_iter()), [""; 0], "{store}");
+    }
+}
+
 #[test]
 fn this_test_sees_what_it_looks_for() {
     let found = |path: &str, source: &str| upward(&[File::new(path, source)]).len();

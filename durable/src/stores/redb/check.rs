@@ -5,7 +5,7 @@
 //! with each other: the ground rules of the README. What cannot be read in one table does not keep
 //! the others from being read.
 
-use super::codec::{self, Names, RowView, StoreState};
+use super::codec::{self, Names, RowView};
 use super::done;
 use super::due_key::DueKey;
 use super::error::{self, io_error, one_line, store_error};
@@ -13,6 +13,7 @@ use super::file::OpenPath;
 use super::open;
 use super::overlay::Overlay;
 use super::rules::{FileRules, RULES_SINCE};
+use super::state::{self, StoreState};
 use super::steps::{self, Numbers};
 use super::tables::{
     BY_DUE, DEAD, IDENTITY, KEYS, META, MOVED, RECENT, STATE, STEP_BY, TOMBSTONES, damaged,
@@ -269,7 +270,7 @@ impl Walk<'_> {
         let meta = self.transaction.open_table(META)?;
         let identity = ReadableTable::get(&meta, IDENTITY)?;
         let is_named = identity.is_some_and(|value| {
-            codec::decode_part(value.value()).is_ok_and(|identity| identity.len() == 16)
+            state::decode_part(value.value()).is_ok_and(|identity| identity.len() == 16)
         });
         if self.numbers.step >= IDENTITY_SINCE && !is_named {
             self.flaw("meta", 0, "the store has no identity");

@@ -1,7 +1,7 @@
-//! Codec: rows, dead letters and the store's state as bytes.
+//! Codec: rows, dead letters and tombstones as bytes.
 //!
-//! Every value ends in a checksum (CRC-32) over itself and the number or id under which it is
-//! stored. There is one encoding of each value, so what decodes encodes to the same bytes.
+//! Every value ends in a checksum ([`bytes`](super::bytes)). There is one encoding of each value,
+//! so what decodes encodes to the same bytes.
 //!
 //! | row | bytes |
 //! |---|---|
@@ -19,17 +19,12 @@
 //! | payload | the rest |
 //! | checksum | 4 |
 
-#[cfg(any(test, loom, feature = "__internals"))]
-use super::due_key::DueKey;
+use super::bytes::{
+    Flaw, LATER, number, put_number, put_text, put_time, saturated, seal, take, text, time, unseal,
+};
 use crate::store::row::{Cause, DeadLetter, DurableId, Held, HeldWhy, Row, RowMore, StoreTime};
 use std::collections::HashSet;
 use std::sync::Arc;
-
-/// Bytes of a checksum.
-const CHECKSUM: usize = 4;
-
-/// Bytes of a time: [`StoreTime::MAX`] has 48 bits.
-const TIME: usize = 6;
 
 /// A row has a key.
 const KEY: u8 = 1;
@@ -58,14 +53,8 @@ const LIMIT: u64 = 4;
 /// It has a trace.
 const TRACE: u64 = 8;
 
-/// A value that this program cannot read, and that no damage has made.
-pub(super) const LATER: Flaw = "a later program has written it";
-
 /// Kinds that are kept to be shared by rows.
 const NAMES_MAX: usize = 1_024;
-
-/// What is wrong with a value.
-pub(crate) type Flaw = &'static str;
 
 /// A row in its encoding. All but the number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -255,11 +244,6 @@ impl<'a> RowView<'a> {
     }
 }
 
-/// A count as a [`Row`] has it.
-pub(super) fn saturated(count: u64) -> u32 {
-    u32::try_from(count).unwrap_or(u32::MAX)
-}
-
 /// Kinds that rows share, so that loading a row allocates its payload alone.
 #[derive(Default)]
 pub(crate) struct Names(HashSet<Arc<str>>);
@@ -276,127 +260,6 @@ impl Names {
         self.0.insert(shared.clone());
         shared
     }
-}
-
-/// What the store knows of itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct StoreState {
-    /// The epoch of the lease that was taken last.
-    pub(crate) epoch: u64,
-    /// Rows due up to here may have been handed out in this epoch.
-    pub(crate) claimed_upto: Option<StoreTime>,
-    /// The watermarks of earlier epochs that did not end well. The epochs rise, the watermarks
-    /// fall.
-    pub(crate) earlier: Vec<(u64, StoreTime)>,
-    /// No row has this number or a higher one.
-    pub(crate) next_number: u64,
-}
-
-/// Earlier watermarks that are kept apart. There is more than one only if the clock was set back.
-const EARLIER_MAX: usize = 16;
-
-impl StoreState {
-    /// The row of this number as it is now: it may have become suspect since it was written.
-    pub(crate) fn row(&self, view: &RowView<'_>, number: u64, names: &mut Names) -> Row {
-        let mut row = view.row(number, names);
-        row.suspect |= self.was_handed_out(view);
-        row
-    }
-
-    /// Whether a row may have been handed out in an earlier epoch, and was not written since.
-    pub(crate) fn was_handed_out(&self, row: &RowView<'_>) -> bool {
-        self.earlier
-            .iter()
-            .any(|&(epoch, upto)| row.epoch <= epoch && row.due <= upto)
-    }
-
-    /// Begins the next epoch.
-    pub(crate) fn begin_epoch(&mut self) {
-        if let Some(upto) = self.claimed_upto.take() {
-            // A later epoch with a higher watermark says all that an earlier one does.
-            self.earlier.retain(|&(_, other)| other > upto);
-            self.earlier.truncate(EARLIER_MAX - 1);
-            self.earlier.push((self.epoch, upto));
-        }
-        self.epoch += 1;
-    }
-
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::new();
-        put_number(&mut out, self.epoch);
-        put_number(&mut out, self.next_number);
-        // Zero: there is none.
-        put_number(
-            &mut out,
-            self.claimed_upto.map_or(0, |upto| upto.as_millis() + 1),
-        );
-        put_number(&mut out, self.earlier.len() as u64);
-        for &(epoch, upto) in &self.earlier {
-            put_number(&mut out, epoch);
-            put_number(&mut out, upto.as_millis());
-        }
-        seal(0, &mut out, 0);
-        out
-    }
-
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Flaw> {
-        let mut rest = unseal(0, bytes)?;
-        let epoch = number(&mut rest)?;
-        let next_number = number(&mut rest)?;
-        let claimed = number(&mut rest)?.checked_sub(1);
-        let claimed_upto = claimed.map(time_of).transpose()?;
-        let count = number(&mut rest)?;
-        if count > EARLIER_MAX as u64 {
-            return Err("too many watermarks");
-        }
-        let mut earlier = Vec::new();
-        for _ in 0..count {
-            earlier.push((number(&mut rest)?, time_of(number(&mut rest)?)?));
-        }
-        let is_ordered = earlier
-            .windows(2)
-            .all(|pair| pair[0].0 < pair[1].0 && pair[0].1 > pair[1].1);
-        if !rest.is_empty() || !is_ordered {
-            return Err("the state is out of order");
-        }
-        Ok(Self {
-            epoch,
-            claimed_upto,
-            earlier,
-            next_number,
-        })
-    }
-}
-
-/// The version of the format as it is stored.
-pub(crate) fn encode_version(version: u64) -> Vec<u8> {
-    let mut out = Vec::new();
-    put_number(&mut out, version);
-    seal(0, &mut out, 0);
-    out
-}
-
-/// The version of a file's format.
-pub(crate) fn decode_version(bytes: &[u8]) -> Result<u64, Flaw> {
-    let mut rest = unseal(0, bytes)?;
-    let version = number(&mut rest)?;
-    if rest.is_empty() {
-        Ok(version)
-    } else {
-        Err("the version is too long")
-    }
-}
-
-/// A part of `meta` that is bytes: a text, or the identity of the store.
-pub(crate) fn encode_part(part: &[u8]) -> Vec<u8> {
-    let mut out = part.to_vec();
-    seal(0, &mut out, 0);
-    out
-}
-
-/// The bytes of a part of `meta`.
-pub(crate) fn decode_part(bytes: &[u8]) -> Result<&[u8], Flaw> {
-    unseal(0, bytes)
 }
 
 /// Appends a row to `out`.
@@ -484,86 +347,6 @@ pub(crate) fn decode_dead(id: u128, bytes: &[u8], names: &mut Names) -> Result<D
     Ok(DeadLetter::new(view.row(id.number(), names), cause, since))
 }
 
-/// Decodes a value of this body, under a checksum that is right, and encodes it again: there is
-/// one encoding. Decodes the body as a whole value, too. Whether it is one.
-#[cfg(any(test, loom, feature = "__internals"))]
-pub(crate) fn round_trip(table: &str, under: u128, body: &[u8]) -> bool {
-    let mut names = Names::default();
-    let number = under as u64;
-    let under = match table {
-        "row" | "tombstones" => number.into(),
-        "dead" => under,
-        _ => 0,
-    };
-    let mut value = body.to_vec();
-    seal(under, &mut value, 0);
-    let _ = decode_row(number, body);
-    let _ = decode_dead(under, body, &mut names);
-    let _ = StoreState::decode(body);
-    let encoded = match table {
-        "row" => decode_row(number, &value).map(|row| {
-            let mut out = Vec::new();
-            encode_row(&mut out, number, &row);
-            let owned = row.row(number, &mut names);
-            let [attempts, crashes] = [row.attempts, row.crashes].map(|n| saturated(n).into());
-            let known = RowView {
-                attempts,
-                crashes,
-                ..row
-            };
-            assert_eq!(RowView::of(&owned, row.epoch), known);
-            out
-        }),
-        "dead" => decode_dead(under, &value, &mut names).map(|letter| encode_dead(&letter)),
-        "state" => StoreState::decode(&value).map(|state| state.encode()),
-        "tombstones" => decode_tombstones(number, &value).map(|numbers| {
-            let mut out = Vec::new();
-            encode_tombstones(&mut out, number, &numbers.collect::<Vec<_>>());
-            out
-        }),
-        "version" => decode_version(&value).map(encode_version),
-        _ => match <[u8; 20]>::try_from(body) {
-            Err(_) => Err("it is no key"),
-            Ok(bytes) => {
-                let key = DueKey::from_bytes(bytes);
-                let again = DueKey::new(key.due(), key.first_due(), key.number());
-                assert_eq!(DueKey::of(key.id(), key.due()), key);
-                assert_eq!(again, key);
-                return true;
-            }
-        },
-    };
-    if let Ok(encoded) = &encoded {
-        assert_eq!(*encoded, value);
-    }
-    encoded.is_ok()
-}
-
-/// Appends the checksum of what follows `begin`.
-pub(crate) fn seal(under: u128, out: &mut Vec<u8>, begin: usize) {
-    let sum = checksum(under, &out[begin..]);
-    out.extend_from_slice(&sum.to_le_bytes());
-}
-
-/// What is before the checksum, if that is right.
-pub(super) fn unseal(under: u128, bytes: &[u8]) -> Result<&[u8], Flaw> {
-    let (body, sum) = bytes
-        .split_last_chunk::<CHECKSUM>()
-        .ok_or("it is too short")?;
-    if checksum(under, body).to_le_bytes() == *sum {
-        Ok(body)
-    } else {
-        Err("its checksum is wrong")
-    }
-}
-
-fn checksum(under: u128, bytes: &[u8]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&under.to_le_bytes());
-    hasher.update(bytes);
-    hasher.finalize()
-}
-
 fn put_row(out: &mut Vec<u8>, row: &RowView<'_>) {
     let mut flags = 0;
     let parts = [
@@ -644,66 +427,4 @@ fn row(mut rest: &[u8]) -> Result<RowView<'_>, Flaw> {
         more,
         payload: rest,
     })
-}
-
-pub(super) fn take<'a>(rest: &mut &'a [u8], len: usize) -> Result<&'a [u8], Flaw> {
-    let (taken, after) = rest.split_at_checked(len).ok_or("it is too short")?;
-    *rest = after;
-    Ok(taken)
-}
-
-pub(super) fn put_time(out: &mut Vec<u8>, time: StoreTime) {
-    out.extend_from_slice(&time.as_millis().to_be_bytes()[8 - TIME..]);
-}
-
-pub(super) fn time(rest: &mut &[u8]) -> Result<StoreTime, Flaw> {
-    let mut bytes = [0; 8];
-    bytes[8 - TIME..].copy_from_slice(take(rest, TIME)?);
-    time_of(u64::from_be_bytes(bytes))
-}
-
-fn time_of(millis: u64) -> Result<StoreTime, Flaw> {
-    let time = StoreTime::from_millis(millis);
-    if time.as_millis() == millis {
-        Ok(time)
-    } else {
-        Err("a time is too late")
-    }
-}
-
-pub(super) fn put_number(out: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
-}
-
-pub(super) fn number(rest: &mut &[u8]) -> Result<u64, Flaw> {
-    let mut number = 0;
-    for shift in (0..u64::BITS).step_by(7) {
-        let byte = *take(rest, 1)?.first().ok_or("it is too short")?;
-        let bits = u64::from(byte & 0x7f);
-        if bits << shift >> shift != bits {
-            return Err("a number is too large");
-        }
-        number |= bits << shift;
-        if byte < 0x80 {
-            if byte == 0 && shift > 0 {
-                return Err("a number is too long");
-            }
-            return Ok(number);
-        }
-    }
-    Err("a number is too long")
-}
-
-pub(super) fn put_text(out: &mut Vec<u8>, text: &str) {
-    put_number(out, text.len() as u64);
-    out.extend_from_slice(text.as_bytes());
-}
-
-pub(super) fn text<'a>(rest: &mut &'a [u8]) -> Result<&'a str, Flaw> {
-    let len = usize::try_from(number(rest)?).map_err(|_| "a text is too long")?;
-    std::str::from_utf8(take(rest, len)?).map_err(|_| "a text is not UTF-8")
 }

@@ -8,7 +8,8 @@
 use super::copy::FileSnapshot;
 use super::error::{self, io_error, one_line, store_error};
 use super::new_file::{NewFile, Speed};
-use super::{OpenFile, Redb, open, room};
+use super::open_file::OpenFile;
+use super::{Redb, open, room};
 use crate::store::contract::StoreError;
 use redb::Error;
 use std::error::Error as _;

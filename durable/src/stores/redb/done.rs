@@ -4,7 +4,8 @@
 //! from the front. The first record makes the table: a file without one has no such table, and a
 //! program that knows no records works with a file that has one. It neither writes nor removes any.
 
-use super::codec::{Flaw, Names};
+use super::bytes::Flaw;
+use super::codec::Names;
 use super::done_codec;
 use super::tables::damaged;
 use crate::store::done::{DoneForgotten, DoneListed, DonePlace, DoneRange, DoneTimer};

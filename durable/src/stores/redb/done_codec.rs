@@ -11,10 +11,10 @@
 //! | kind; key and node, if it has them: length and text | varint, text |
 //! | checksum, over all of this and the key | 4 |
 
-use super::codec::{
-    Flaw, LATER, Names, number, put_number, put_text, put_time, saturated, seal, take, text, time,
-    unseal,
+use super::bytes::{
+    Flaw, LATER, number, put_number, put_text, put_time, saturated, seal, take, text, time, unseal,
 };
+use super::codec::Names;
 use crate::store::done::{DoneEnding, DonePlace, DoneTimer};
 use std::time::Duration;
 

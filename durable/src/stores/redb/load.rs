@@ -1,8 +1,9 @@
 //! Load: rows by deadline, from both tables.
 
-use super::codec::{Names, StoreState};
+use super::codec::Names;
 use super::due_key::DueKey;
 use super::recent::RecentIndex;
+use super::state::StoreState;
 use super::tables::{BY_DUE, RECENT, RowPlace, damaged, due_range, row_at};
 use crate::store::list::{Listed, RowFilter};
 use crate::store::row::{Position, Row, StoreTime};

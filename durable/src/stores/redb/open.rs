@@ -1,11 +1,11 @@
 //! Open: a file that is a store, or is to become one.
 
-use super::codec::StoreState;
 use super::due_key::DueKey;
 use super::error::{damage, io_error, one_line, store_error};
 use super::file::{OpenPath, StoreFile};
 use super::recent::RecentIndex;
 use super::rules::FileRules;
+use super::state::StoreState;
 use super::steps::{self, FLOOR_MIN, FORMAT, Numbers};
 use super::tables::{META, RECENT, STATE, STEP_BY, TOMBSTONES, WriteTables, damaged, recent_row};
 use super::tombstones::EndedLog;

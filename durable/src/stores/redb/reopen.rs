@@ -11,9 +11,9 @@
 //! by something else than a store: an older copy may have been put into it. Its numbers may be
 //! those that are known, because most commits do not change them.
 
-use super::codec::StoreState;
-use super::commit::NUMBERS_AHEAD;
 use super::file::{FileStamp, OpenPath};
+use super::row_changes::NUMBERS_AHEAD;
+use super::state::StoreState;
 use crate::store::row::StoreTime;
 use std::io;
 use std::path::PathBuf;

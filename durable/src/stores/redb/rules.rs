@@ -13,7 +13,9 @@
 //! | calls at one time | varint |
 //! | checksum | 4 |
 
-use super::codec::{self, Flaw};
+use super::bytes::{
+    Flaw, LATER, number, put_number, put_text, put_time, seal, take, text, time, unseal,
+};
 use super::tables::damaged;
 use crate::store::rule::{Rate, Rule, RuleChange, RuleFor, Rules};
 use crate::store::write::Outcome;
@@ -35,45 +37,45 @@ const CALLS: u64 = 4;
 
 fn encode(rule: &Rule) -> Vec<u8> {
     let mut out = Vec::new();
-    codec::put_text(&mut out, &rule.of.name());
+    put_text(&mut out, &rule.of.name());
     let parts = [
         (PAUSED, rule.paused_since.is_some()),
         (RATE, rule.rate.is_some()),
         (CALLS, rule.calls.is_some()),
     ];
     let flags = parts.into_iter().filter(|(_, is_set)| *is_set);
-    codec::put_number(&mut out, flags.map(|(flag, _)| flag).sum());
+    put_number(&mut out, flags.map(|(flag, _)| flag).sum());
     if let Some(since) = rule.paused_since {
-        codec::put_time(&mut out, since);
+        put_time(&mut out, since);
     }
     if let Some(rate) = rule.rate {
         out.extend_from_slice(&rate.per_second().to_bits().to_le_bytes());
-        codec::put_number(&mut out, rate.burst().get().into());
+        put_number(&mut out, rate.burst().get().into());
     }
     if let Some(calls) = rule.calls {
-        codec::put_number(&mut out, calls.get().into());
+        put_number(&mut out, calls.get().into());
     }
-    codec::seal(0, &mut out, 0);
+    seal(0, &mut out, 0);
     out
 }
 
 /// The rule of this name.
 pub(super) fn decode(name: &str, bytes: &[u8]) -> Result<Rule, Flaw> {
-    let mut rest = codec::unseal(0, bytes)?;
-    if codec::text(&mut rest)? != name {
+    let mut rest = unseal(0, bytes)?;
+    if text(&mut rest)? != name {
         return Err("it is another rule's");
     }
     let of = RuleFor::from_name(name).ok_or("there can be no such rule")?;
-    let flags = codec::number(&mut rest)?;
+    let flags = number(&mut rest)?;
     if flags > PAUSED | RATE | CALLS {
-        return Err(codec::LATER);
+        return Err(LATER);
     }
     let mut rule = Rule::none(of);
     if flags & PAUSED != 0 {
-        rule.paused_since = Some(codec::time(&mut rest)?);
+        rule.paused_since = Some(time(&mut rest)?);
     }
     if flags & RATE != 0 {
-        let bits = codec::take(&mut rest, 8)?.first_chunk().copied();
+        let bits = take(&mut rest, 8)?.first_chunk().copied();
         let per_second = f64::from_bits(u64::from_le_bytes(bits.unwrap_or_default()));
         rule.rate = Rate::new(per_second, count(&mut rest)?);
         rule.rate.ok_or("its rate is none")?;
@@ -88,7 +90,7 @@ pub(super) fn decode(name: &str, bytes: &[u8]) -> Result<Rule, Flaw> {
 }
 
 fn count(rest: &mut &[u8]) -> Result<NonZeroU32, Flaw> {
-    let count = u32::try_from(codec::number(rest)?).ok();
+    let count = u32::try_from(number(rest)?).ok();
     count.and_then(NonZeroU32::new).ok_or("a count is none")
 }
 
@@ -190,7 +192,7 @@ mod tests {
                 assert!(decode(&name, &bytes[..end]).is_err());
                 let mut body = bytes[..end.min(bytes.len() - 4)].to_vec();
                 if end < bytes.len() - 4 {
-                    codec::seal(0, &mut body, 0);
+                    seal(0, &mut body, 0);
                     assert!(decode(&name, &body).is_err(), "{rule:?}, {end}");
                 }
                 let mut flipped = bytes.clone();
@@ -203,9 +205,9 @@ mod tests {
     #[test]
     fn a_part_of_a_later_program_is_told() {
         let mut out = Vec::new();
-        codec::put_text(&mut out, "=mail");
-        codec::put_number(&mut out, 9);
-        codec::seal(0, &mut out, 0);
-        assert_eq!(decode("=mail", &out), Err(codec::LATER));
+        put_text(&mut out, "=mail");
+        put_number(&mut out, 9);
+        seal(0, &mut out, 0);
+        assert_eq!(decode("=mail", &out), Err(LATER));
     }
 }

@@ -10,13 +10,15 @@
 //! have had. Such a row is *doubtful*: it may have fired, or was cancelled, since it was written.
 //! It becomes a dead letter, which never fires by itself.
 
-use super::codec::{self, Names, StoreState};
+use super::codec::{self, Names};
 use super::done::{self, DONE};
 use super::due_key::DueKey;
 use super::error::{io_error, one_line};
+use super::lost::{Lost, ordered};
 use super::new_file::{NewFile, Speed};
-use super::pages::{Next, Node, PAGE, PageRef, Pages, Tree, Widths};
+use super::pages::{Next, PageRef, Pages, Tree, Widths};
 use super::rules::{self, RULES, RULES_SINCE};
+use super::state::{self, StoreState};
 use super::steps::{self, FLOOR_MIN, FORMAT};
 use super::tables::{
     BY_DUE, DEAD, FLOOR, KEYS, META, MOVED, RECENT, STATE, TOMBSTONES, recent_row, row_by_due,
@@ -24,8 +26,8 @@ use super::tables::{
 use super::tombstones::EndedLog;
 use super::{CACHE_BYTES, Redb, copy, open};
 use crate::store::contract::StoreError;
-use crate::store::id_map::{IdMap, IdSet};
-use crate::store::row::{Cause, DeadLetter, DurableId, StoreTime};
+use crate::store::id_map::IdSet;
+use crate::store::row::{DurableId, StoreTime};
 use crate::time::system_time;
 use redb::{StorageBackend, TableHandle};
 use std::collections::BTreeMap;
@@ -33,14 +35,8 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Why a doubtful row is a dead letter.
-const DOUBTFUL: &str = "salvaged from a damaged file: it may have fired, or was cancelled";
-
 /// Parts that are told as lost one by one.
 const LOST_MAX: usize = 1_000;
-
-/// Up to this number of pairs, a page may be larger than others, because one of its pairs is large.
-const PAIRS_OF_LARGE_MAX: usize = 8;
 
 /// What [`Redb::salvage`] has saved.
 ///
@@ -152,17 +148,9 @@ struct Place {
     widths: Widths,
 }
 
-/// Keys of a table that could not be read.
-struct Lost {
-    table: &'static str,
-    /// After this key, in the order of bytes. Empty: before all.
-    after: Vec<u8>,
-    upto: Option<Vec<u8>>,
-}
-
 /// What was found so far.
-struct Salvage<'a> {
-    pages: &'a Pages<'a>,
+pub(super) struct Salvage<'a> {
+    pub(super) pages: &'a Pages<'a>,
     /// `None`: the header, or the list of tables, is damaged.
     tables: BTreeMap<Vec<u8>, Place>,
     /// Some tables may be missing from these.
@@ -170,55 +158,19 @@ struct Salvage<'a> {
     state: Option<StoreState>,
     floor: Option<u64>,
     /// Numbers of rows that have ended in `recent`. `None`: not all of them are known.
-    ended: Option<IdSet<u64>>,
+    pub(super) ended: Option<IdSet<u64>>,
     /// Numbers of rows that are certain.
-    certain: IdSet<u64>,
+    pub(super) certain: IdSet<u64>,
     keys: BTreeMap<Box<[u8]>, u128>,
     moved: BTreeMap<u64, [u8; 20]>,
-    lost: Vec<Lost>,
+    pub(super) lost: Vec<Lost>,
     /// Values that could not be decoded, and other lines.
     lines: Vec<String>,
     report: SalvageReport,
     epoch_max: u64,
     number_max: Option<u64>,
-    format: u64,
-    now: StoreTime,
-}
-
-/// A key in the order of bytes: numbers are stored with the lowest byte first.
-fn ordered(table: &str, key: &[u8]) -> Vec<u8> {
-    match table {
-        "by_due" | "done" => key.to_vec(),
-        _ => key.iter().rev().copied().collect(),
-    }
-}
-
-impl Lost {
-    fn has(&self, table: &str, key: &[u8]) -> bool {
-        let key = ordered(table, key);
-        self.table == table
-            && key > self.after
-            && self.upto.as_ref().is_none_or(|upto| key <= *upto)
-    }
-
-    fn line(&self) -> String {
-        let millis = |key: &[u8]| {
-            let mut bytes = [0; 8];
-            bytes[2..].copy_from_slice(key.get(..6).unwrap_or(&[0; 6]));
-            u64::from_be_bytes(bytes)
-        };
-        let table = self.table;
-        match (&*self.after, &self.upto) {
-            ([], None) => format!("{table}: all of it, or a part"),
-            (after, upto) if table == "by_due" => {
-                let from = millis(after);
-                let upto = upto.as_ref().map(|upto| millis(upto));
-                let upto = upto.map_or("the end".into(), |upto| upto.to_string());
-                format!("by_due: timers due from {from} to {upto}, in milliseconds since 1970")
-            }
-            _ => format!("{table}: a page"),
-        }
-    }
+    pub(super) format: u64,
+    pub(super) now: StoreTime,
 }
 
 impl<'a> Salvage<'a> {
@@ -288,7 +240,7 @@ impl<'a> Salvage<'a> {
         self.lines.push(line);
     }
 
-    fn seen(&mut self, number: u64, epoch: u64) {
+    pub(super) fn seen(&mut self, number: u64, epoch: u64) {
         self.number_max = self.number_max.max(Some(number));
         self.epoch_max = self.epoch_max.max(epoch);
     }
@@ -303,7 +255,7 @@ impl<'a> Salvage<'a> {
                     self.state = StoreState::decode(value).ok();
                 }
                 Next::Entry(name, value) if name == FLOOR.as_bytes() => {
-                    self.floor = codec::decode_version(value).ok();
+                    self.floor = state::decode_version(value).ok();
                 }
                 Next::Entry(..) => {}
                 Next::Lost(after, upto) => self.lose(META.name(), after, upto),
@@ -542,124 +494,6 @@ impl<'a> Salvage<'a> {
             }
             Ok(true)
         })
-    }
-
-    fn is_lost(&self, table: &str, key: &[u8]) -> bool {
-        self.lost.iter().any(|lost| lost.has(table, key))
-    }
-
-    /// Looks all pages through for what the lost ones may have had. Returns dead letters by id.
-    fn doubtful(&mut self) -> BTreeMap<u128, Vec<u8>> {
-        let tables = [RECENT.name(), BY_DUE.name(), DEAD.name()];
-        let mut letters = BTreeMap::new();
-        if !self.lost.iter().any(|lost| tables.contains(&lost.table)) {
-            return letters;
-        }
-        let (mut rows, mut names) = (IdMap::default(), Names::default());
-        for at in (1..self.pages.len() / PAGE).map(|page| page * PAGE) {
-            if self.pages.is_known(at) {
-                continue;
-            }
-            for width in [8, 20, 16] {
-                self.look_through(at, width, &mut rows, &mut letters, &mut names);
-            }
-        }
-        for (_, (_, letter)) in rows {
-            let letter: DeadLetter = letter;
-            letters.insert(letter.row.id.to_bits(), codec::encode_dead(&letter));
-        }
-        letters
-    }
-
-    /// Looks a page through as if it had entries whose keys have this width. Each value shows by
-    /// its checksum whether it is one.
-    fn look_through(
-        &mut self,
-        at: u64,
-        width: usize,
-        rows: &mut IdMap<u64, (u64, DeadLetter)>,
-        letters: &mut BTreeMap<u128, Vec<u8>>,
-        names: &mut Names,
-    ) {
-        let widths = Widths {
-            key: Some(width),
-            value: None,
-        };
-        let Some(mut page) = self.pages.bytes(at, PAGE) else {
-            return;
-        };
-        let Some(node @ Node::Leaf { pairs, .. }) = Node::read(&page, widths) else {
-            return;
-        };
-        if let Some(used) = node.used(&page)
-            && used as u64 > PAGE
-            && pairs <= PAIRS_OF_LARGE_MAX
-            && let Some(large) = self.pages.bytes(at, used as u64)
-        {
-            page = large;
-        }
-        for number in 0..pairs {
-            let Some((key, value)) = node.pair(&page, number) else {
-                continue;
-            };
-            match width {
-                8 => {
-                    let number = u64::from_le_bytes(*key.first_chunk().unwrap_or(&[0; 8]));
-                    let has_ended = self
-                        .ended
-                        .as_ref()
-                        .is_some_and(|ended| ended.contains(&number));
-                    if !has_ended
-                        && self.is_lost(RECENT.name(), key)
-                        && let Ok(row) = recent_row(number, value)
-                    {
-                        self.note_doubtful(number, &row, rows, names);
-                    }
-                }
-                20 => {
-                    if self.is_lost(BY_DUE.name(), key)
-                        && let Some(bytes) = key.first_chunk()
-                        && let key = DueKey::from_bytes(*bytes)
-                        && let Ok(row) = row_by_due(key, value)
-                    {
-                        self.note_doubtful(key.number(), &row, rows, names);
-                    }
-                }
-                _ => {
-                    let id = u128::from_le_bytes(*key.first_chunk().unwrap_or(&[0; 16]));
-                    if self.is_lost(DEAD.name(), key)
-                        && let Ok(letter) = codec::decode_dead(id, value, names)
-                        && !self.certain.contains(&letter.row.id.number())
-                    {
-                        self.format = self.format.max(codec::format_of_dead(&letter));
-                        self.seen(letter.row.id.number(), 0);
-                        letters.insert(id, value.to_vec());
-                    }
-                }
-            }
-        }
-    }
-
-    fn note_doubtful(
-        &mut self,
-        number: u64,
-        view: &codec::RowView<'_>,
-        rows: &mut IdMap<u64, (u64, DeadLetter)>,
-        names: &mut Names,
-    ) {
-        self.seen(number, view.epoch);
-        let is_newer = rows
-            .get(&number)
-            .is_none_or(|&(epoch, _)| epoch <= view.epoch);
-        if view.superseded || self.certain.contains(&number) || !is_newer {
-            return;
-        }
-        let mut row = view.row(number, names);
-        row.suspect = false;
-        row.set_due(row.wanted());
-        let letter = DeadLetter::new(row, Cause::Failed(DOUBTFUL.into()), self.now);
-        self.format = self.format.max(codec::format_of_dead(&letter));
-        rows.insert(number, (view.epoch, letter));
     }
 
     /// Whether nothing of a store was found.

@@ -15,7 +15,8 @@
 //!   on. The first write makes the table ([`WriteTransaction::open_table`]), and a reader takes a
 //!   table that is missing for an empty one (`rules.rs` has such a table).
 
-use super::codec;
+use super::bytes::Flaw;
+use super::state;
 use super::tables::{FLOOR, IDENTITY, META, STEP, STEP_BY, damaged};
 use redb::{Database, Error, ReadTransaction, ReadableTable, Table, WriteTransaction};
 use std::collections::hash_map::RandomState;
@@ -63,7 +64,7 @@ const _: () = assert!(STEPS[STEPS.len() - 1].to == FORMAT);
 fn step_4(transaction: &WriteTransaction) -> Result<(), Error> {
     let identity = [random(), random()].map(u64::to_le_bytes);
     let mut meta = transaction.open_table(META)?;
-    meta.insert(IDENTITY, &*codec::encode_part(identity.as_flattened()))?;
+    meta.insert(IDENTITY, &*state::encode_part(identity.as_flattened()))?;
     Ok(())
 }
 
@@ -94,7 +95,7 @@ impl Numbers {
 fn part<T>(
     transaction: &ReadTransaction,
     name: &str,
-    decode: impl FnOnce(&[u8]) -> Result<T, codec::Flaw>,
+    decode: impl FnOnce(&[u8]) -> Result<T, Flaw>,
 ) -> Result<Option<T>, Error> {
     let meta = match transaction.open_table(META) {
         Ok(meta) => meta,
@@ -109,13 +110,13 @@ fn part<T>(
 }
 
 fn number(transaction: &ReadTransaction, name: &str) -> Result<Option<u64>, Error> {
-    part(transaction, name, codec::decode_version)
+    part(transaction, name, state::decode_version)
 }
 
 /// The program whose name is in `meta` under `name`, for an error of one line.
 pub(super) fn program(transaction: &ReadTransaction, name: &str) -> Result<Option<String>, Error> {
     part(transaction, name, |bytes| {
-        let program = String::from_utf8_lossy(codec::decode_part(bytes)?);
+        let program = String::from_utf8_lossy(state::decode_part(bytes)?);
         let shown = program.chars().take(PROGRAM_MAX);
         Ok(shown
             .map(|char| if char.is_control() { '\u{fffd}' } else { char })
@@ -145,28 +146,28 @@ pub(super) fn make_all(transaction: &WriteTransaction) -> Result<(), Error> {
 
 /// Raises the floor, in the transaction that writes what an earlier program would not read.
 pub(super) fn raise_floor(meta: &mut Meta<'_>, to: u64) -> Result<(), Error> {
-    meta.insert(FLOOR, &*codec::encode_version(to))?;
-    meta.insert(FLOOR_BY, &*codec::encode_part(PROGRAM.as_bytes()))?;
+    meta.insert(FLOOR, &*state::encode_version(to))?;
+    meta.insert(FLOOR_BY, &*state::encode_part(PROGRAM.as_bytes()))?;
     Ok(())
 }
 
 /// What `meta` has of a file that is made of another one's rows, but for the state.
 pub(super) fn meta_of_new(floor: u64) -> Vec<(&'static str, Vec<u8>)> {
-    let program = codec::encode_part(PROGRAM.as_bytes());
+    let program = state::encode_part(PROGRAM.as_bytes());
     let identity = [random(), random()].map(u64::to_le_bytes);
     vec![
-        (FLOOR, codec::encode_version(floor)),
+        (FLOOR, state::encode_version(floor)),
         (FLOOR_BY, program.clone()),
-        (STEP, codec::encode_version(FORMAT)),
+        (STEP, state::encode_version(FORMAT)),
         (STEP_BY, program),
-        (IDENTITY, codec::encode_part(identity.as_flattened())),
+        (IDENTITY, state::encode_part(identity.as_flattened())),
     ]
 }
 
 /// Ends a step.
 fn note(transaction: &WriteTransaction, to: u64) -> Result<(), Error> {
     let mut meta = transaction.open_table(META)?;
-    meta.insert(STEP, &*codec::encode_version(to))?;
-    meta.insert(STEP_BY, &*codec::encode_part(PROGRAM.as_bytes()))?;
+    meta.insert(STEP, &*state::encode_version(to))?;
+    meta.insert(STEP_BY, &*state::encode_part(PROGRAM.as_bytes()))?;
     Ok(())
 }

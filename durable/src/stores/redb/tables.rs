@@ -1,8 +1,10 @@
 //! The tables of a file, and where a row is in them.
 
-use super::codec::{self, Flaw, Names, RowView, StoreState};
+use super::bytes::Flaw;
+use super::codec::{self, Names, RowView};
 use super::due_key::DueKey;
 use super::recent::RecentIndex;
+use super::state::StoreState;
 use crate::store::row::{DurableId, Row};
 use redb::{Error, ReadTransaction, ReadableTable, Table, TableDefinition, WriteTransaction};
 use std::ops::Bound;

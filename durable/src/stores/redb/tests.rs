@@ -1,9 +1,12 @@
 //! The codec and the index, by themselves.
 
-use super::codec::{self, Names, RowView, StoreState};
+use super::bytes::seal;
+use super::codec::{self, Names, RowView};
 use super::due_key::DueKey;
 use super::number_map::NumberMap;
 use super::recent::{Known, RecentIndex};
+use super::round_trip::round_trip;
+use super::state::{self, StoreState};
 use crate::store::row::{Cause, DeadLetter, DurableId, Held, HeldWhy, Position, Row, StoreTime};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -75,7 +78,7 @@ fn a_row_has_the_bytes_of_its_format() {
     // A flag, a reason to be held, and a cause that come later.
     let flawed = |body: &[u8], id: Option<u128>| {
         let mut value = body.to_vec();
-        codec::seal(id.unwrap_or(1), &mut value, 0);
+        seal(id.unwrap_or(1), &mut value, 0);
         match id {
             None => codec::decode_row(1, &value).map(|_| ()),
             Some(id) => codec::decode_dead(id, &value, &mut Names::default()).map(|_| ()),
@@ -141,7 +144,7 @@ fn what_few_rows_have_is_bounded() {
     let begin = [128, 0, 0, 0, 0, 0, 7, 2];
     let decodes = |more: &[u8]| {
         let mut value = [&begin, more, &[1, b'k', 9]].concat();
-        codec::seal(1, &mut value, 0);
+        seal(1, &mut value, 0);
         codec::decode_row(1, &value).map(|view| view.row(1, &mut Names::default()))
     };
     row.set_time_limit(Some(longest));
@@ -178,9 +181,9 @@ fn counts_saturate() {
         &[1, b'k'],
     ]
     .concat();
-    assert!(codec::round_trip("row", 1, &body));
+    assert!(round_trip("row", 1, &body));
     let mut value = body;
-    codec::seal(1, &mut value, 0);
+    seal(1, &mut value, 0);
     let view = codec::decode_row(1, &value).unwrap();
     let row = view.row(1, &mut Names::default());
     assert_eq!((row.attempts, row.crashes), (u32::MAX, u32::MAX));
@@ -260,7 +263,7 @@ fn what_is_encoded_decodes() {
         next_number: u64::MAX,
     };
     assert_eq!(StoreState::decode(&state.encode()), Ok(state));
-    assert_eq!(codec::decode_version(&codec::encode_version(1)), Ok(1));
+    assert_eq!(state::decode_version(&state::encode_version(1)), Ok(1));
 }
 
 #[test]
@@ -289,7 +292,7 @@ fn decoding_is_total_and_there_is_one_encoding() {
             *flags &= 0x7f;
         }
         for table in ["row", "tombstones", "dead", "state", "version", "due"] {
-            decoded += u32::from(codec::round_trip(table, rng.u128(..), &body));
+            decoded += u32::from(round_trip(table, rng.u128(..), &body));
         }
     }
     assert!(decoded > 1_000, "{decoded} are few");

@@ -8,6 +8,7 @@
 //! number. Then the number is there again, marked, and what was said last holds. So entries go in
 //! the order in which they came, when a round has taken out all rows that had ended when it began.
 
+use super::bytes::Flaw;
 use super::codec;
 use super::tables::damaged;
 use crate::store::id_map::IdSet;
@@ -52,11 +53,7 @@ impl EndedLog {
     }
 
     /// Notes what an entry says, after those before it: the numbers whose rows have ended.
-    pub(super) fn note(
-        sequence: u64,
-        value: &[u8],
-        ended: &mut IdSet<u64>,
-    ) -> Result<(), codec::Flaw> {
+    pub(super) fn note(sequence: u64, value: &[u8], ended: &mut IdSet<u64>) -> Result<(), Flaw> {
         for number in codec::decode_tombstones(sequence, value)? {
             if number & REVIVED == 0 {
                 ended.insert(number);
