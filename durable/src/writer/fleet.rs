@@ -90,8 +90,8 @@ pub(super) struct Fleet {
     rest_at: Duration,
     /// Where all are: when all rest, or go on.
     rest_all_at: Duration,
-    /// The loads since the last claim have found rows.
-    found: bool,
+    /// Since the last claim loads have found rows, or the store was asked what is next.
+    has_looked: bool,
     /// The kinds of all nodes, as they were told.
     nodes: Vec<NodeKinds>,
     /// When that was, when they are asked again, and after how long once more.
@@ -116,7 +116,7 @@ impl Fleet {
             surplus: 0,
             rest_at: Duration::ZERO,
             rest_all_at: Duration::ZERO,
-            found: false,
+            has_looked: false,
             nodes: Vec::new(),
             told: None,
             ask_at: Duration::ZERO,
@@ -298,7 +298,7 @@ impl Fleet {
             self.scan_all_at = self.scan_all_at.max(self.scanned + loads);
         }
         // After a claim that has found nothing, nobody knows what is next.
-        let is_unknown = !self.found
+        let is_unknown = !self.has_looked
             && self.next_due == Some(StoreTime::from_millis(core.claimed.as_millis() + 1));
         let is_time = begun >= self.scan_at;
         if core.is_stopping || !(is_time || is_unknown) {
@@ -338,7 +338,7 @@ impl Fleet {
                 owned.loaded = owned.loaded.min(low);
             }
         }
-        self.next_due = next;
+        (self.next_due, self.has_looked) = (next, true);
         if is_time {
             self.scanned(core, begun, is_all);
         }
@@ -404,7 +404,7 @@ impl Ownership for Fleet {
         core.shared.claim(core.claimed);
         // The rows after the watermark: a load tells whether there may be some soon.
         self.next_due = Some(StoreTime::from_millis(upto.as_millis() + 1));
-        self.found = false;
+        self.has_looked = false;
         Ok(())
     }
 
@@ -435,7 +435,7 @@ impl Ownership for Fleet {
                     owned.loaded = loaded;
                 }
             }
-            self.found |= count > 0;
+            self.has_looked |= count > 0;
             self.loaded_for += took;
             if is_full {
                 // Others want a turn, too. (A window that is full is not loaded further before some
