@@ -3,6 +3,7 @@
 //!
 //! `scripts/check fleet` runs it.
 
+mod acts;
 mod args;
 mod handlers;
 mod node;
