@@ -1,14 +1,16 @@
 //! What is promised of the source, the documents and the scripts, a module each. These tests read
 //! files.
 
+mod all_shards;
 mod circles;
 mod dependencies;
 mod documented;
 mod documents;
-mod lists;
 mod prose;
 mod reported;
 mod rooms;
+mod safety;
 mod scripts;
 mod source;
 mod text;
+mod waiting;

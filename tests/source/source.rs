@@ -253,3 +253,18 @@ pub fn arrows(code: &str) -> impl Iterator<Item = &str> {
             (!code[..at].ends_with('$')).then(|| &rest[..end])
         })
 }
+
+/// Files of the source that a part of a document names, by their paths here: of
+/// `durable/src/api/client.rs` it is `durable/api/client.rs`.
+pub(crate) fn files_named(part: &str) -> BTreeSet<String> {
+    let path = |path: &str| {
+        let of_durable = path.strip_prefix("durable/src/");
+        let of_durable = of_durable.map(|path| format!("durable/{path}"));
+        of_durable.or_else(|| Some(path.strip_prefix("src/")?.to_string()))
+    };
+    quoted(part)
+        .into_iter()
+        .filter_map(path)
+        .filter(|path| path.ends_with(".rs"))
+        .collect()
+}
