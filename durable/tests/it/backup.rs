@@ -7,8 +7,8 @@
 //! - What has the name is whole, and no file is overwritten.
 
 use crate::durable_model::{self, Call, Folder, HandedOut, History, contents, make, row, rules};
+use crate::faulty_disk::{Disk, closed_file, expected, open, quiet};
 use crate::golden::image;
-use crate::redb_faults::{Disk, closed_file, expected, open, quiet};
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;

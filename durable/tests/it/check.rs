@@ -7,8 +7,9 @@
 //! - Each rule that the tables keep has a file here that breaks it.
 
 use crate::durable_model::{Folder, HandedOut, contents};
-use crate::golden::{image, names, sealed, text_of};
-use crate::redb_faults::{closed_file, damage, quiet};
+use crate::faulty_disk::{closed_file, damage, quiet};
+use crate::formats::sealed;
+use crate::golden::{image, names, text_of};
 use redb::{Database, ReadableTable, ReadableTableMetadata, TableDefinition, WriteTransaction};
 use std::fs;
 use wheelwork_durable::contract::{RuleChange, Store, Write};

@@ -18,6 +18,8 @@ mod done;
 mod durable_model;
 mod expiry;
 mod fair;
+mod faulty_disk;
+mod formats;
 mod golden;
 mod heal;
 mod held;

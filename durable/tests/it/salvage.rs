@@ -6,8 +6,8 @@
 //! - The new file is sound, and goes on as a store. The old one stays as it was.
 
 use crate::durable_model::{Folder, HandedOut, Rules, contents, rules, time};
+use crate::faulty_disk::{closed_file, damage, quiet};
 use crate::golden::{image, names, text, text_of};
-use crate::redb_faults::{closed_file, damage, quiet};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;

@@ -28,5 +28,6 @@ mod rules;
 mod settings;
 #[path = "../common/shared_memory/mod.rs"]
 mod shared_memory;
+mod transactions;
 mod upkeep;
 mod versions;
