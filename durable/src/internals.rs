@@ -9,7 +9,7 @@ use crate::queue::{claims, outage, rights, throttle, ticket};
 #[cfg(loom)]
 use crate::store::contract::StoreError;
 #[cfg(loom)]
-use crate::store::row::{DurableId, Row, StoreTime};
+use crate::store::row::{DurableId, Position, Row, StoreTime};
 #[cfg(loom)]
 use crate::store::rule::{Rule, RuleFor};
 #[cfg(loom)]
@@ -215,6 +215,10 @@ impl Throttle {
     pub fn release(&self, id: u64) {
         let met: Vec<_> = self.0.left(Duration::ZERO).into_keys().collect();
         let id = DurableId::from_bits(id.into());
-        self.0.release(id, &met, Duration::ZERO);
+        let at = Position {
+            due: StoreTime::MIN,
+            id,
+        };
+        self.0.release(at, &met, Duration::ZERO);
     }
 }

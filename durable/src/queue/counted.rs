@@ -13,7 +13,7 @@ use std::time::Duration;
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Timers are let go on so long before there is a token for them. They wait for it in the window.
-const AHEAD: Duration = Duration::from_millis(100);
+pub(crate) const AHEAD: Duration = Duration::from_millis(100);
 
 /// Tokens of a rate.
 pub(super) enum Tokens {

@@ -3,7 +3,7 @@
 mod bucket;
 pub(crate) mod bulk;
 pub(crate) mod claims;
-mod counted;
+pub(crate) mod counted;
 pub(crate) mod counter;
 #[cfg(feature = "tracing")]
 pub(crate) mod events;

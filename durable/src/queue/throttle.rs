@@ -21,7 +21,7 @@ use super::counted::{Calls, LOOK_AGAIN, Limit, Tokens};
 use super::granted::{GrantedCalls, GrantedTokens};
 use crate::store::grant::{Grant, Want};
 use crate::store::id_map::IdMap;
-use crate::store::row::{DurableId, Row};
+use crate::store::row::{DurableId, Position, Row, StoreTime};
 use crate::store::rule::{Rule, RuleFor};
 use crate::sync::{AtomicBool, Fault, Mutex, MutexGuard, Ordering, broken};
 use std::collections::{BTreeMap, HashMap};
@@ -53,10 +53,17 @@ struct Limits {
     /// The lengths of the prefixes.
     lengths: Vec<usize>,
     /// Timers that the writer has let go on, and that have not begun.
-    released: IdMap<DurableId, Met>,
+    released: IdMap<DurableId, Released>,
     last: RuleNumber,
     /// How many buckets were made.
     buckets: u64,
+}
+
+/// A timer that may go on.
+struct Released {
+    met: Met,
+    /// Its deadline. With another one it is a newcomer.
+    due: StoreTime,
 }
 
 impl Limits {
@@ -85,22 +92,24 @@ impl Limits {
 
     /// A timer that may go on has begun, or will not.
     fn end_release(&mut self, id: DurableId) -> bool {
-        let Some(met) = self.released.remove(&id) else {
+        let Some(released) = self.released.remove(&id) else {
             return false;
         };
-        self.each(&met, |limit| limit.released -= 1);
+        self.each(&released.met, |limit| limit.released -= 1);
         true
     }
 
     /// A timer may go on. Returns how long it waits for its token.
-    fn release(&mut self, id: DurableId, met: &[RuleNumber], now: Duration) -> Duration {
+    fn release(&mut self, at: Position, met: &[RuleNumber], now: Duration) -> Duration {
+        let Position { due, id } = at;
         self.end_release(id);
         let mut wait = Duration::ZERO;
         self.each(met, |limit| {
             wait = wait.max(limit.token_wait(now).unwrap_or_default());
             limit.released += 1;
         });
-        self.released.insert(id, met.to_vec());
+        let met = met.to_vec();
+        self.released.insert(id, Released { met, due });
         wait
     }
 
@@ -300,8 +309,8 @@ impl Throttle {
 
     /// ThrottleRelease: the writer lets a timer go on, which comes before newcomers. Returns how
     /// long it waits for its token.
-    pub(crate) fn release(&self, id: DurableId, met: &[RuleNumber], now: Duration) -> Duration {
-        self.limits().release(id, met, now)
+    pub(crate) fn release(&self, at: Position, met: &[RuleNumber], now: Duration) -> Duration {
+        self.limits().release(at, met, now)
     }
 
     /// ThrottleRelease: lets a timer go on that was refused just now, if none waits before it and
@@ -309,7 +318,7 @@ impl Throttle {
     pub(crate) fn release_at_once(
         &self,
         refused: &Refused,
-        id: DurableId,
+        at: Position,
         now: Duration,
     ) -> Option<Duration> {
         let mut limits = self.limits();
@@ -318,11 +327,11 @@ impl Throttle {
             let is_next = |limit: &Limit| refused.was_released || !limit.waiting;
             limit.is_none_or(|limit| limit.left(now) > 0 && is_next(limit))
         });
-        is_free.then(|| limits.release(id, &refused.met, now))
+        is_free.then(|| limits.release(at, &refused.met, now))
     }
 
-    /// Forgets timers that may go on, and of which the window has nothing any more.
-    pub(crate) fn keep_released(&self, mut is_here: impl FnMut(DurableId) -> bool) {
+    /// Forgets timers that may go on, and are not about to: their room is for others.
+    pub(crate) fn keep_released(&self, mut is_about_to: impl FnMut(Position) -> bool) {
         if !self.is_used() {
             return;
         }
@@ -330,8 +339,10 @@ impl Throttle {
         if limits.released.is_empty() {
             return;
         }
-        let gone = limits.released.keys().copied().filter(|&id| !is_here(id));
-        for id in gone.collect::<Vec<_>>() {
+        let released = limits.released.iter();
+        let gone =
+            released.filter(|&(&id, &Released { due, .. })| !is_about_to(Position { due, id }));
+        for id in gone.map(|(&id, _)| id).collect::<Vec<_>>() {
             limits.end_release(id);
         }
     }

@@ -147,6 +147,8 @@ pub enum DurableFault {
     QueueForgotten,
     /// ThrottleRelease: a row that goes on counts as a newcomer.
     ReleasedNewcomer,
+    /// ThrottleRelease: a row that was to go on, and was moved, keeps its room.
+    ReleaseKept,
     /// RunSettle: a run that is done leaves no record.
     DoneLost,
     /// TurnCommit: a run leaves its record, though the store refuses the answer of its handler.

@@ -8,6 +8,7 @@ use super::queues::Queued;
 use super::turn::Writer;
 use super::window::ClockReading;
 use crate::handler::delivery::Delivery;
+use crate::queue::counted::AHEAD;
 use crate::queue::throttle::{Met, Refused, RuleNumber};
 use crate::store::contract::StoreError;
 use crate::store::fault::{DurableFault, is_broken};
@@ -46,7 +47,8 @@ impl Writer {
             return Some(delivery);
         }
         let (now, from) = (self.core.shared.elapsed(), self.core.time());
-        if let Some(wait) = (self.core.shared.throttle).release_at_once(&refused, id, now) {
+        let at = delivery.row.position();
+        if let Some(wait) = (self.core.shared.throttle).release_at_once(&refused, at, now) {
             self.core.window.delay(id, from + wait);
             return Some(delivery);
         }
@@ -90,7 +92,12 @@ impl Writer {
         }
         let elapsed = self.core.shared.elapsed();
         let (throttle, window) = (&self.core.shared.throttle, &self.core.window);
-        throttle.keep_released(|id| window.has(id));
+        // (One that was moved, or that waits longer since the clock was set, is no longer one.)
+        let soon = now.after(AHEAD);
+        throttle.keep_released(|at| {
+            let is_about_to = at.due <= soon && window.is_armed(at);
+            is_about_to || is_broken(DurableFault::ReleaseKept) && window.has(at.id)
+        });
         if !self.core.queues.any_waits() {
             throttle.set_waiting(&self.core.queues.news());
             return Ok(true);
@@ -149,7 +156,7 @@ impl Writer {
         for (row, met) in released {
             let id = row.id;
             let wait = match is_broken(DurableFault::ReleasedNewcomer) {
-                false => self.core.shared.throttle.release(id, &met, elapsed),
+                false => (self.core.shared.throttle).release(row.position(), &met, elapsed),
                 true => Duration::ZERO,
             };
             if !wait.is_zero() {

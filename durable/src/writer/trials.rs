@@ -110,7 +110,9 @@ impl Writer {
         let (shared, row) = (&self.core.shared, &delivery.row);
         let met = shared.throttle.met(row);
         if !met.is_empty() {
-            shared.throttle.release(row.id, &met, shared.elapsed());
+            shared
+                .throttle
+                .release(row.position(), &met, shared.elapsed());
         }
     }
 

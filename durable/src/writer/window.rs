@@ -273,6 +273,12 @@ impl Window {
         self.entries.contains_key(&id)
     }
 
+    /// Whether this row has a timer here, for this deadline.
+    pub(super) fn is_armed(&self, at: Position) -> bool {
+        let entry = self.entries.get(&at.id);
+        entry.is_some_and(|entry| entry.timer.is_some() && entry.position == at)
+    }
+
     /// Whether the timer of this row has fired here: its handler has it, or it waits for one.
     pub(super) fn is_begun(&self, id: DurableId) -> bool {
         let timer = self.entries.get(&id).and_then(|entry| entry.timer);

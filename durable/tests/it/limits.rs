@@ -452,6 +452,49 @@ fn a_timer_that_expires_while_it_waits_uses_no_token() {
     assert_eq!(timers.stats().expired, 2);
 }
 
+#[test]
+fn a_timer_that_was_about_to_begin_and_is_put_off_leaves_its_room_to_others() {
+    for is_rate in [true, false] {
+        let (clock, begun) = (clock(), Begun::default());
+        let timers = program(Memory::new(), &clock, &["mail"], &begun);
+        let timers = timers.start().unwrap();
+        let mail = timers.kind("mail");
+        mail.set_rate(rate(1.0, 1)).unwrap();
+        if !is_rate {
+            mail.set_calls(count(1)).unwrap();
+        }
+        let arm = |name: &str| timers.schedule("mail", Duration::ZERO, name).unwrap();
+        let ids = ["a", "b", "c"].map(arm);
+        clock.advance(970 * MS);
+        assert_eq!(timers.get(ids[0]).unwrap().unwrap().held(), None);
+        assert!(timers.reschedule(ids[0], 100 * SECOND).unwrap());
+        clock.advance(3 * SECOND);
+        assert_eq!(taken(&begun), ["b", "c"]);
+        clock.advance(100 * SECOND);
+        assert_eq!(taken(&begun), ["a"]);
+    }
+}
+
+#[test]
+fn timers_that_a_clock_puts_off_keep_no_others_waiting() {
+    let (clock, begun) = (clock(), Begun::default());
+    let timers = program(Memory::new(), &clock, &["mail"], &begun);
+    let timers = timers.start().unwrap();
+    timers.kind("mail").set_rate(rate(1.0, 1)).unwrap();
+    let arm = |name: &str| timers.schedule("mail", Duration::ZERO, name).unwrap();
+    let _ = ["a", "b", "c", "d"].map(arm);
+    clock.advance(SECOND);
+    assert_eq!(taken(&begun), ["a"]);
+    let minute = Duration::from_secs(60);
+    clock.set_system_time(clock.system_time() - minute);
+    clock.advance(3 * SECOND);
+    let _ = ["e", "f"].map(arm);
+    clock.advance(3 * SECOND);
+    assert_eq!(taken(&begun), ["e", "f"]);
+    clock.advance(minute);
+    assert_eq!(taken(&begun), ["b", "c", "d"]);
+}
+
 #[cfg(feature = "__faults")]
 #[test]
 fn each_broken_step_breaks_a_promise() {
@@ -467,5 +510,14 @@ fn each_broken_step_breaks_a_promise() {
         let ended = catch_unwind(timers_keep_to_a_rate_and_to_their_order);
         set_durable_fault(None);
         assert!(ended.is_err(), "{fault:?} is not noticed");
+    }
+    for test in [
+        a_timer_that_was_about_to_begin_and_is_put_off_leaves_its_room_to_others as fn(),
+        timers_that_a_clock_puts_off_keep_no_others_waiting,
+    ] {
+        set_durable_fault(Some(DurableFault::ReleaseKept));
+        let ended = catch_unwind(test);
+        set_durable_fault(None);
+        assert!(ended.is_err(), "it is not noticed");
     }
 }
