@@ -149,6 +149,8 @@ pub enum DurableFault {
     ReleasedNewcomer,
     /// ThrottleRelease: a row that was to go on, and was moved, keeps its room.
     ReleaseKept,
+    /// ThrottleWant: a row that somebody has locked is not counted among those that wait.
+    BlockedUncounted,
     /// RunSettle: a run that is done leaves no record.
     DoneLost,
     /// TurnCommit: a run leaves its record, though the store refuses the answer of its handler.

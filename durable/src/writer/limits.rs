@@ -224,10 +224,11 @@ impl Writer {
             return None;
         }
         let now = core.shared.elapsed();
-        let queued = core.queues.queued();
-        let waits = queued.filter_map(|number| core.shared.throttle.wait(number, now));
-        let count = |number| core.queues.count(number);
-        let want = core.shared.throttle.next_want(now, count);
-        waits.chain(core.queues.again(now)).chain(want).min()
+        let throttle = &core.shared.throttle;
+        let wait = |number| throttle.wait(number, now);
+        let waits = core.queues.queued().filter_map(wait);
+        let again = core.queues.again(|| throttle.left(now), now, wait);
+        let want = throttle.next_want(now, |number| core.queues.count(number));
+        waits.chain(again).chain(want).min()
     }
 }

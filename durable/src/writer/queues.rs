@@ -151,7 +151,12 @@ impl Queues {
     pub(super) fn count(&self, number: RuleNumber) -> u32 {
         let rule = self.rules.get(&number);
         let count = |rule: &RuleQueue| rule.first.len().max(usize::from(!rule.knows_all()));
-        rule.map_or(0, |rule| u32::try_from(count(rule)).unwrap_or(u32::MAX))
+        let is_of = |(_, row): &&(Position, Queued)| row.met.contains(&number);
+        let blocked = match is_broken(DurableFault::BlockedUncounted) {
+            false => self.blocked.iter().filter(is_of).count(),
+            true => 0,
+        };
+        u32::try_from(rule.map_or(0, count) + blocked).unwrap_or(u32::MAX)
     }
 
     /// Whether timers of any rule wait.
@@ -256,10 +261,23 @@ impl Queues {
         self.again_at = now + AGAIN;
     }
 
-    /// When rows that were held up are tried again.
-    pub(super) fn again(&self, now: Duration) -> Option<Duration> {
-        let again = self.again_at.saturating_sub(now).max(AGAIN / 10);
-        (!self.blocked.is_empty()).then_some(again)
+    /// When rows that were held up are tried again. `left`: how many timers of each rule may go
+    /// on. `wait`: how long it takes until one more of a rule may, if that is known.
+    pub(super) fn again(
+        &self,
+        left: impl FnOnce() -> BTreeMap<RuleNumber, u32>,
+        now: Duration,
+        wait: impl Fn(RuleNumber) -> Option<Duration>,
+    ) -> Option<Duration> {
+        if self.blocked.is_empty() {
+            return None;
+        }
+        let (again, left) = (self.again_at.saturating_sub(now), left());
+        let wait = |(_, row): &(Position, Queued)| match lacks(row, &left) {
+            None => Some(again),
+            Some(other) => Some(wait(other)?.max(again)),
+        };
+        self.blocked.iter().filter_map(wait).min()
     }
 
     /// ThrottleFill: behind which position rows are to be read. `None`: nothing is to be read.
@@ -338,10 +356,43 @@ fn take_one(row: &Queued, left: &mut BTreeMap<RuleNumber, u32>) {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::Queues;
+    use super::{AGAIN, Queued, Queues};
     use crate::queue::throttle::Met;
+    #[cfg(feature = "__faults")]
+    use crate::store::fault::{DurableFault, set_durable_fault};
     use crate::store::row::Position;
     use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    #[test]
+    fn a_row_that_was_held_up_waits_for_its_limit_as_others_do() {
+        let mut queues = Queues::default();
+        queues.begin([1, 2]);
+        let none = |_: &_| Met::new();
+        queues.fill(Position::BEFORE_HELD, &[], None, &BTreeMap::new(), none);
+        let (now, second) = (Duration::from_secs(9), Duration::from_secs(1));
+        let met = vec![1];
+        let (attempts, crashes) = (0, 0);
+        let row = Queued {
+            met,
+            attempts,
+            crashes,
+        };
+        queues.try_again(Position::MIN, row, now);
+        assert_eq!((queues.count(1), queues.count(2)), (1, 0));
+        #[cfg(feature = "__faults")]
+        {
+            set_durable_fault(Some(DurableFault::BlockedUncounted));
+            assert_eq!(queues.count(1), 0, "nothing is asked for it");
+            set_durable_fault(None);
+        }
+        let again = |left, wait, now| queues.again(|| BTreeMap::from([(1, left)]), now, |_| wait);
+        assert_eq!(again(1, None, now), Some(AGAIN));
+        assert_eq!(again(1, None, now + second), Some(Duration::ZERO));
+        // A call that ends wakes the writer, or a token comes.
+        assert_eq!(again(0, None, now + second), None);
+        assert_eq!(again(0, Some(second), now + second), Some(second));
+    }
 
     #[test]
     fn what_is_known_of_a_rule_stays_when_another_one_comes() {

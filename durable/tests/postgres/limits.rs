@@ -222,3 +222,37 @@ fn a_user_who_changes_a_rule_keeps_no_other_timers_waiting() {
     until("mail goes on", || handled[0].load(SeqCst) == 20);
     nodes[0].stop().unwrap();
 }
+
+#[test]
+fn a_timer_that_a_user_has_locked_when_its_turn_comes_begins_later() {
+    let Some(schema) = Schema::new("limits_locked") else {
+        return;
+    };
+    let handled = [Arc::default()];
+    let nodes = noting_nodes(&schema, &handled, 300 * MS);
+    let mail = nodes[0].kind("mail");
+    for is_rate in [true, false] {
+        let begun = handled[0].load(SeqCst);
+        if is_rate {
+            mail.set_rate(Rate::new(1.0, NonZeroU32::MIN).unwrap())
+                .unwrap();
+        } else {
+            mail.clear_rate().unwrap();
+            mail.set_calls(NonZeroU32::MIN).unwrap();
+        }
+        let arm = |due: Duration| nodes[0].schedule("mail", due, "").unwrap();
+        let _first = arm(Duration::ZERO);
+        let second = arm(10 * MS);
+        let is_held = || nodes[0].get(second).unwrap().unwrap().held().is_some();
+        until("the second one waits", is_held);
+        let mut client = schema.client();
+        let mut users = client.transaction().unwrap();
+        let lock = schema.sql("SELECT FROM {s}.timer FOR UPDATE");
+        users.execute(&lock, &[]).unwrap();
+        // (Its turn comes, and what it had of its limit is given back.)
+        std::thread::sleep(Duration::from_secs(3));
+        users.rollback().unwrap();
+        until("both are handled", || handled[0].load(SeqCst) == begun + 2);
+    }
+    nodes[0].stop().unwrap();
+}
