@@ -89,6 +89,8 @@ pub(super) struct Limit {
     pub(super) refused: u32,
     /// Timers that have come into the window since the store was asked, where nodes share it.
     pub(super) coming: u32,
+    /// Suspects that could begin if there was room, where nodes share the store.
+    pub(super) suspects: u32,
     /// When the store was asked last, where nodes share it.
     pub(super) asked: Duration,
     /// The writer says that timers wait.
@@ -105,6 +107,7 @@ impl Limit {
             released: 0,
             refused: 0,
             coming: 0,
+            suspects: 0,
             asked: Duration::ZERO,
             waiting: false,
         }
@@ -168,7 +171,8 @@ impl Limit {
     /// How many timers could begin, if the store granted it. `queued`: those that wait.
     pub(super) fn demand(&self, queued: u32) -> u32 {
         let newcomers = self.refused.saturating_add(self.coming);
-        newcomers.saturating_add(queued)
+        let others = queued.saturating_add(self.suspects);
+        newcomers.saturating_add(others)
     }
 
     /// How many calls could be under way. Until the answer comes no more are than those that there

@@ -193,6 +193,36 @@ mod tests {
     }
 
     #[test]
+    fn tokens_are_asked_for_as_long_as_suspects_wait() {
+        let rate = Rate::new(1.0, NonZeroU32::MIN);
+        let throttle = throttle(&rules(1, RuleChange::Rate(rate)));
+        let asks = |now| throttle.wants(now, |_| 0).len();
+        let number = throttle.left(NONE).into_keys().next().unwrap();
+        let refuse = || {
+            let mut room = throttle.room(NONE);
+            assert!(!room.take(vec![number]));
+            throttle.set_suspects(&room);
+        };
+        for second in 1..4 {
+            let now = SECOND * second;
+            refuse();
+            let wants = throttle.wants(now, |_| 0);
+            assert_eq!(wants.len(), 1);
+            answer(&throttle, &wants, Grant::default(), now);
+        }
+        throttle.set_suspects(&throttle.room(NONE));
+        assert_eq!(asks(SECOND * 9), 0);
+        #[cfg(feature = "__faults")]
+        {
+            use crate::store::fault::{DurableFault, set_durable_fault};
+            set_durable_fault(Some(DurableFault::SuspectsUncounted));
+            refuse();
+            assert_eq!(asks(SECOND * 9), 0, "nothing is asked for them");
+            set_durable_fault(None);
+        }
+    }
+
+    #[test]
     fn a_rule_that_is_held_up_keeps_its_calls_and_is_asked_again_later() {
         let throttle = throttle(&rules(1, RuleChange::Calls(NonZeroU32::new(4))));
         let wants = throttle.wants(NONE, |_| 9);

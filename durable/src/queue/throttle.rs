@@ -19,6 +19,7 @@
 use super::bucket::{Bucket, Token};
 use super::counted::{Calls, LOOK_AGAIN, Limit, Tokens};
 use super::granted::{GrantedCalls, GrantedTokens};
+use crate::store::fault::{DurableFault, is_broken};
 use crate::store::grant::{Grant, Want};
 use crate::store::id_map::IdMap;
 use crate::store::row::{DurableId, Position, Row, StoreTime};
@@ -284,11 +285,22 @@ impl Throttle {
         let limits = self.limits();
         let rules = limits.rules.iter();
         let room = |limit: &Limit| limit.free(now).saturating_sub(limit.released);
-        Room(
-            rules
+        Room {
+            left: rules
                 .map(|(&number, limit)| (number, room(limit)))
                 .collect(),
-        )
+            refused: BTreeMap::new(),
+        }
+    }
+
+    /// ThrottleWant: the writer has handed out the suspects for which there was room.
+    pub(crate) fn set_suspects(&self, room: &Room) {
+        if !self.is_shared || !self.is_used() || is_broken(DurableFault::SuspectsUncounted) {
+            return;
+        }
+        for (number, limit) in &mut self.limits().rules {
+            limit.suspects = room.refused.get(number).copied().unwrap_or_default();
+        }
     }
 
     /// Which rules there are, and how many timers of each the writer may let go on now.
@@ -460,16 +472,22 @@ impl Limits {
     }
 }
 
-/// How many timers of each rule may begin.
+/// How many suspects of each rule may begin.
 #[derive(Default)]
-pub(crate) struct Room(BTreeMap<RuleNumber, u32>);
+pub(crate) struct Room {
+    left: BTreeMap<RuleNumber, u32>,
+    /// How many had no room.
+    refused: BTreeMap<RuleNumber, u32>,
+}
 
 impl Room {
     /// Takes room for a timer that meets these rules, if there is.
     pub(crate) fn take(&mut self, met: Met) -> bool {
-        let has_room = met.iter().all(|number| self.0.get(number) != Some(&0));
-        for number in met.iter().filter(|_| has_room) {
-            if let Some(left) = self.0.get_mut(number) {
+        let has_room = met.iter().all(|number| self.left.get(number) != Some(&0));
+        for number in met {
+            if !has_room {
+                *self.refused.entry(number).or_default() += 1;
+            } else if let Some(left) = self.left.get_mut(&number) {
                 *left -= 1;
             }
         }

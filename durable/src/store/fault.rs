@@ -151,6 +151,8 @@ pub enum DurableFault {
     ReleaseKept,
     /// ThrottleWant: a row that somebody has locked is not counted among those that wait.
     BlockedUncounted,
+    /// ThrottleWant: a suspect that waits for a limit is not counted.
+    SuspectsUncounted,
     /// RunSettle: a run that is done leaves no record.
     DoneLost,
     /// TurnCommit: a run leaves its record, though the store refuses the answer of its handler.

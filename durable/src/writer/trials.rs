@@ -58,6 +58,7 @@ impl Writer {
         let next = suspects.next(clocks.monotonic, self.core.claimed, now, |row| {
             room.take(throttle.met(row))
         });
+        throttle.set_suspects(&room);
         let group = match next {
             NextTrial::Nothing => return Ok(()),
             NextTrial::Alone(delivery) => {

@@ -4,13 +4,15 @@
 //!   most `burst + per_second * (T + 1)` timers begin.
 //! - What a node had is free when it is gone.
 
+use crate::nodes::AllMayGo;
 use crate::own_schema::{Schema, until};
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 use wheelwork::Dispatch;
-use wheelwork_durable::{Durable, HeldWhy, Rate};
+use wheelwork_durable::contract::{SharedStore, Store, Write};
+use wheelwork_durable::{Durable, HeldWhy, Rate, Row, StoreTime};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -255,4 +257,33 @@ fn a_timer_that_a_user_has_locked_when_its_turn_comes_begins_later() {
         until("both are handled", || handled[0].load(SeqCst) == begun + 2);
     }
     nodes[0].stop().unwrap();
+}
+
+#[test]
+fn suspects_that_wait_for_a_limit_begin() {
+    for is_rate in [true, false] {
+        let Some(schema) = Schema::new("limits_suspects") else {
+            return;
+        };
+        let node = &noting_nodes(&schema, &[Arc::default()], 300 * MS)[0];
+        let mail = node.kind("mail");
+        let rate = Rate::new(3.0, NonZeroU32::MIN).unwrap();
+        let _ = match is_rate {
+            true => mail.set_rate(rate).unwrap(),
+            false => mail.set_calls(NonZeroU32::MIN).unwrap(),
+        };
+        node.stop().unwrap();
+        let mut dies = schema.store();
+        assert_eq!(dies.acquire().unwrap().len(), 256);
+        let now = StoreTime::reading(SharedStore::clock(&dies).at_least());
+        let mut row = || Row::new(dies.new_id(None, now), now, "mail".into(), [].into());
+        let rows = (0..5).map(|_| Write::Arm(row())).collect();
+        dies.commit(rows, &mut AllMayGo).unwrap();
+        dies.hand_out(now.after(MS * 20)).unwrap();
+        drop(dies);
+        let handled = [Arc::default()];
+        let node = &noting_nodes(&schema, &handled, 300 * MS)[0];
+        until("all are handled", || handled[0].load(SeqCst) == 5);
+        node.stop().unwrap();
+    }
 }
