@@ -167,6 +167,7 @@ const BODIES: &[&str] = &[
     "ROW_COUNT",
     "SECURITY",
     "SQLSTATE",
+    "TRUE",
     "VALID",
     "VOLATILE",
 ];
