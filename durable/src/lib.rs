@@ -83,12 +83,13 @@ pub use queue::outage::{Health, Outage};
 pub use queue::stats::DurableStats;
 pub use queue::ticket::Ticket;
 pub use store::contract::{StoreCause, StoreError};
+pub use store::cursor::{DoneCursor, ListCursor, ParseCursorError};
 pub use store::done::{DoneEnding, DoneTimer};
 #[cfg(feature = "__faults")]
 #[doc(hidden)]
 pub use store::fault::{DURABLE_FAULTS, DurableFault, set_durable_fault};
 pub use store::fleet::{Fleet, FleetNode, FleetPartition};
-pub use store::list::{DoneCursor, ListCursor, ParseCursorError, TimerState};
+pub use store::list::TimerState;
 pub use store::row::{
     Cause, DeadLetter, DurableId, Held, HeldWhy, ParseIdError, Partition, Row, StoreTime,
 };

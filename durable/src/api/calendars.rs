@@ -3,7 +3,7 @@
 use super::client::DurableClient;
 use super::list::ListQuery;
 use crate::handler::error::DurableError;
-use crate::store::list::ListCursor;
+use crate::store::cursor::ListCursor;
 use crate::store::row::{Row, StoreTime};
 use std::time::SystemTime;
 use wheelwork::calendar::Calendar;

@@ -2,19 +2,18 @@
 
 use super::builder::DurableBuilder;
 use super::client::{DurableClient, millis};
+use super::list::LIMIT;
 use crate::handler::error::DurableError;
 use crate::queue::paging::DonePaged;
 use crate::queue::request::Request;
 use crate::store::contract::Store;
+use crate::store::cursor::DoneCursor;
 use crate::store::done::{DonePlace, DoneRange, DoneTimer};
-use crate::store::list::{DoneCursor, RowFilter};
+use crate::store::list::RowFilter;
 use crate::store::row::{DurableId, StoreTime};
 use std::ops::{RangeBounds, RangeInclusive};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-
-/// Records of a page, unless another limit is set.
-const LIMIT: usize = 100;
 
 /// Which runs that are done a list has: all that are kept, the newest first, 100 to a page, unless
 /// filters and a limit are set. A run has to meet all filters.

@@ -4,14 +4,15 @@ use super::client::{DurableClient, millis};
 use crate::handler::error::DurableError;
 use crate::queue::paging::Paged;
 use crate::queue::request::Request;
-use crate::store::list::{ListCursor, RowFilter, TimerState};
+use crate::store::cursor::ListCursor;
+use crate::store::list::{RowFilter, TimerState};
 use crate::store::row::{Position, Row, StoreTime};
 use std::ops::{RangeBounds, RangeInclusive};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Timers of a page, unless another limit is set.
-const LIMIT: usize = 100;
+/// Timers or records of a page, unless another limit is set.
+pub(super) const LIMIT: usize = 100;
 
 /// Which timers a list has: all timers of the store, 100 to a page, unless filters and a limit are
 /// set. A timer has to meet all filters.

@@ -1,6 +1,7 @@
 #![doc = include_str!("README.md")]
 
 pub(crate) mod contract;
+pub(crate) mod cursor;
 pub(crate) mod done;
 pub(crate) mod fault;
 pub(crate) mod fleet;

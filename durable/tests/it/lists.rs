@@ -1,6 +1,7 @@
 //! Promise: a list goes on from page to page, also inside one deadline, and misses no timer that
 //! stays as it is, whatever is armed, cancelled, moved and swept meanwhile.
 
+use crate::all_may_go::AllMayGo;
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::sync::{Arc, Mutex};
@@ -8,9 +9,7 @@ use std::time::{Duration, SystemTime};
 use wheelwork::ManualClock;
 #[cfg(feature = "calendar")]
 use wheelwork_durable::CalendarPage;
-use wheelwork_durable::contract::{
-    Gate, HeldWhy, Outcome, Settled, SliceLimit, Store, Target, Write,
-};
+use wheelwork_durable::contract::{HeldWhy, Outcome, Settled, SliceLimit, Store, Target, Write};
 use wheelwork_durable::{
     Durable, DurableId, ListCursor, ListPage, ListQuery, Memory, ParseCursorError, Redb,
     RetryPolicy, Row, SpawnedFuture, StoreTime, TimerState,
@@ -179,15 +178,6 @@ fn states_are_those_at_the_time_of_the_look() {
     assert_eq!(of(TimerState::Suspect), [""; 0]);
     futures.lock().unwrap().clear();
     timers.stop().unwrap();
-}
-
-/// Nothing was handed out.
-struct AllMayGo;
-
-impl Gate for AllMayGo {
-    fn let_go(&mut self, _: DurableId) -> bool {
-        true
-    }
 }
 
 /// Held rows lie behind all others in a store. A list has them where their users expect them.

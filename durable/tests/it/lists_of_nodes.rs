@@ -1,45 +1,20 @@
 //! Promise: a list has each timer that stays as it is exactly once, also if another node holds or
 //! releases it between two looks at the store.
 
-use crate::shared_memory::{Making, MemoryClock, SharedMemory, SharedPlace};
+use crate::all_may_go::AllMayGo;
+use crate::shared_memory::{Exact, Making, SharedMemory, SharedPlace};
 use crate::slow_store::{Slow, Speed};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use wheelwork::ManualClock;
 #[cfg(feature = "__faults")]
 use wheelwork_durable::DurableFault;
-use wheelwork_durable::contract::{Gate, HeldWhy, Settled, Store, StoreClock, Target, Write};
+use wheelwork_durable::contract::{HeldWhy, Settled, Store, Target, Write};
 use wheelwork_durable::{Durable, DurableId, ListQuery, Partition, Row, StoreTime};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
 const PARTITIONS: Partition = 8;
-
-struct Exact(ManualClock);
-
-impl StoreClock for Exact {
-    fn at_least(&self) -> SystemTime {
-        self.0.system_time()
-    }
-
-    fn at_most(&self) -> SystemTime {
-        self.0.system_time()
-    }
-}
-
-impl MemoryClock for Exact {
-    fn now(&self) -> SystemTime {
-        self.0.system_time()
-    }
-}
-
-struct AllMayGo;
-
-impl Gate for AllMayGo {
-    fn let_go(&mut self, _: DurableId) -> bool {
-        true
-    }
-}
 
 /// Holds a row, or releases one that is held.
 fn turn_over(node: &mut SharedMemory, id: DurableId, epoch: u64) {

@@ -6,6 +6,8 @@
 //! those that need a PostgreSQL (`../postgres/`), and those that start or fork processes, or need
 //! one of their own.
 
+#[path = "../common/all_may_go.rs"]
+mod all_may_go;
 mod answers;
 mod backup;
 mod beside_large;

@@ -3,12 +3,11 @@
 //!
 //! The store takes time for what one of two nodes does, on a manual clock.
 
-use crate::shared_memory::{Making, MemoryClock, SharedPlace};
+use crate::shared_memory::{Exact, Making, SharedPlace};
 use crate::slow_store::{Slow, Speed};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use wheelwork::ManualClock;
-use wheelwork_durable::contract::StoreClock;
 use wheelwork_durable::{Durable, DurableId, Partition};
 
 const MS: Duration = Duration::from_millis(1);
@@ -22,24 +21,6 @@ const CALL: Duration = Duration::from_millis(1_200);
 const EVERY: Duration = Duration::from_millis(10);
 
 const TIMERS: u32 = 6_000;
-
-struct Exact(ManualClock);
-
-impl StoreClock for Exact {
-    fn at_least(&self) -> SystemTime {
-        self.0.system_time()
-    }
-
-    fn at_most(&self) -> SystemTime {
-        self.0.system_time()
-    }
-}
-
-impl MemoryClock for Exact {
-    fn now(&self) -> SystemTime {
-        self.0.system_time()
-    }
-}
 
 /// How many partitions a node has.
 fn partitions_of(name: &str, timers: &Durable) -> usize {

@@ -203,10 +203,11 @@ fn literals(source: &str) -> Vec<String> {
     texts.map(ToString::to_string).collect()
 }
 
-/// The statements of nodes: the texts that name the schema.
+/// The statements of nodes: the texts that name the schema, and the pieces behind an order that is
+/// put in.
 fn of_nodes() -> impl Iterator<Item = String> {
     let all = SOURCES.iter().flat_map(|source| literals(source));
-    all.filter(|text| text.contains("{s}"))
+    all.filter(|text| text.contains("{s}") || text.contains("ORDER BY"))
 }
 
 /// Its words in capitals, and the functions that it calls.

@@ -5,6 +5,7 @@
 //!   `WHEELWORK_SEED` on.
 //! - Stores that are broken on purpose are found, by both.
 
+use crate::all_may_go::AllMayGo;
 use crate::histories::hold_against;
 use crate::over_memory::{Over, OverMemory};
 use crate::stores::{DEMANDS, Place, at, hold_to_all_demands};
@@ -221,14 +222,6 @@ struct Broken {
     ids: u64,
     watermark: Option<StoreTime>,
     loaded: BTreeSet<DurableId>,
-}
-
-struct AllMayGo;
-
-impl Gate for AllMayGo {
-    fn let_go(&mut self, _: DurableId) -> bool {
-        true
-    }
 }
 
 impl Broken {

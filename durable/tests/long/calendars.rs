@@ -1,15 +1,16 @@
 //! Promise: a durable timer with a calendar runs at its times, through restarts, and runs that were
 //! missed are made as its policy says.
 
+use crate::all_may_go::AllMayGo;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
 use wheelwork::ManualClock;
 use wheelwork::calendar::{Calendar, Missed};
-use wheelwork_durable::contract::{Gate, Store, Write};
+use wheelwork_durable::contract::{Store, Write};
 use wheelwork_durable::{
-    Cause, Delivery, Durable, DurableBuilder, DurableClient, DurableError, DurableId, Memory,
-    RetryPolicy, Row, StoreTime,
+    Cause, Delivery, Durable, DurableBuilder, DurableClient, DurableError, Memory, RetryPolicy,
+    Row, StoreTime,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -291,14 +292,6 @@ fn the_last_run_ends_the_timer() {
         error.to_string(),
         "the calendar \"cron 0 0 9 13 4 * 1970; zone=UTC\" has no run any more"
     );
-}
-
-struct AllMayGo;
-
-impl Gate for AllMayGo {
-    fn let_go(&mut self, _: DurableId) -> bool {
-        true
-    }
 }
 
 #[test]

@@ -2,12 +2,13 @@
 //! handlers in a transaction. A node that has lost its lease leaves no record. Without it the table
 //! is not touched.
 
+use crate::all_may_go::AllMayGo;
 use crate::own_schema::{Schema, until};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, SystemTime};
-use wheelwork_durable::contract::{DoneRange, Gate, Outcome, Settled, SharedStore, Store, Write};
+use wheelwork_durable::contract::{DoneRange, Outcome, Settled, SharedStore, Store, Write};
 use wheelwork_durable::{
     Delivery, DoneEnding, DoneQuery, DoneTimer, Durable, DurableBuilder, DurableId, Postgres,
     RetryPolicy, Row, StoreTime,
@@ -157,14 +158,6 @@ fn a_transaction_has_its_record_with_the_timer() {
     let row = schema.client().query_one(&sql, &[]).unwrap();
     assert_eq!((row.get::<_, i64>(0), row.get::<_, i32>(1)), (1, 0));
     node.stop().unwrap();
-}
-
-struct AllMayGo;
-
-impl Gate for AllMayGo {
-    fn let_go(&mut self, _: DurableId) -> bool {
-        true
-    }
 }
 
 #[test]

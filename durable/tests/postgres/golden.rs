@@ -1,6 +1,6 @@
 //! Golden: schemas as earlier versions have left them, and what writes such a file.
 
-use crate::nodes::AllMayGo;
+use crate::all_may_go::AllMayGo;
 use crate::own_schema::Schema;
 use postgres::{Client, NoTls};
 use std::env;

@@ -10,7 +10,7 @@
 //! Each test has a schema of its own on a server (`common/server.rs`), and one has a server of its
 //! own. Without one the tests are left out, which is said.
 
-use crate::nodes::AllMayGo;
+use crate::all_may_go::AllMayGo;
 use crate::own_schema::server::OwnServer;
 use crate::own_schema::{Schema, next, until};
 use crate::proxy;

@@ -4,7 +4,7 @@
 //!   most `burst + per_second * (T + 1)` timers begin.
 //! - What a node had is free when it is gone.
 
-use crate::nodes::AllMayGo;
+use crate::all_may_go::AllMayGo;
 use crate::own_schema::{Schema, until};
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};

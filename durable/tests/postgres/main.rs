@@ -2,6 +2,8 @@
 //! (`../common/server.rs`).
 
 mod acknowledgements;
+#[path = "../common/all_may_go.rs"]
+mod all_may_go;
 #[path = "../common/both_stores/mod.rs"]
 mod both_stores;
 mod contract;

@@ -3,6 +3,7 @@
 //! Each test has a schema of its own on a server (`common/server.rs`). Without one the tests are
 //! left out, which is said.
 
+use crate::all_may_go::AllMayGo;
 use crate::own_schema::{Schema, next, until};
 use std::collections::BTreeMap;
 use std::sync::Barrier;
@@ -10,24 +11,15 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, SystemTime};
 use wheelwork_durable::contract::{
-    Gate, Outcome, Position, Settled, SharedStore, SliceLimit, Store, Target, TrialBegun, Write,
+    Outcome, Position, Settled, SharedStore, SliceLimit, Store, Target, TrialBegun, Write,
 };
 use wheelwork_durable::{
-    Delivery, Durable, DurableError, DurableId, HandlerResult, Postgres, RetryPolicy, Row,
-    StoreError, StoreTime,
+    Delivery, Durable, DurableError, HandlerResult, Postgres, RetryPolicy, Row, StoreError,
+    StoreTime,
 };
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const MS: Duration = Duration::from_millis(1);
-
-/// Nothing is in a window.
-pub struct AllMayGo;
-
-impl Gate for AllMayGo {
-    fn let_go(&mut self, _: DurableId) -> bool {
-        true
-    }
-}
 
 /// A row of the store's, due at this time.
 fn row(store: &mut Postgres, due: StoreTime, payload: &str) -> Row {

@@ -4,7 +4,7 @@
 //! Each test has a schema of its own on a server (`common/server.rs`). Without one the tests are
 //! left out, which is said.
 
-use crate::nodes::AllMayGo;
+use crate::all_may_go::AllMayGo;
 use crate::own_schema::Schema;
 use crate::versions::{NUMBER, Role, numbers};
 use postgres::error::SqlState;

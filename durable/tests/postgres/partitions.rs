@@ -4,9 +4,9 @@
 //! Each test has a schema of its own on a server (`common/server.rs`). Without one the tests are
 //! left out, which is said.
 
+use crate::all_may_go::AllMayGo;
 use crate::both_stores::demands::{Opened, demands};
 use crate::both_stores::held::held_demands;
-use crate::nodes::AllMayGo;
 use crate::own_schema::{Schema, next};
 use crate::versions::{NUMBER, numbers};
 use postgres::{Client, NoTls};

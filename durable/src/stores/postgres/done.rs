@@ -3,7 +3,7 @@
 
 use super::session::{STATEMENT_TIMEOUT, apart};
 use super::statements::done::{CountDone, EstimateDone, ForgetDone, LookDone, LookDoneBack};
-use super::statements::rows::{millis, part, uuid};
+use super::statements::rows::{millis, part};
 use super::store::{COUNT_MAX, COUNT_WITHIN, Postgres, SIZE_EVERY, SIZE_SHARE};
 use crate::store::contract::{DoneStore, StoreError};
 use crate::store::done::{DoneForgotten, DoneListed, DonePlace, DoneRange, DoneTimer};
@@ -111,34 +111,12 @@ impl Postgres {
         range: &DoneRange,
         slice: usize,
     ) -> Result<Vec<DoneTimer>, StoreError> {
-        let &DoneRange { above, below, .. } = range;
         let limit = i64::try_from(slice).unwrap_or(i64::MAX);
-        let (ended, id, due) = (millis(above.ended), uuid(above.id), millis(above.due));
-        let (before, before_id) = (millis(below.ended), uuid(below.id));
-        let before_due = millis(below.due);
         if range.newest_first {
-            let look = LookDoneBack {
-                part,
-                ended,
-                id,
-                due,
-                before,
-                before_id,
-                before_due,
-                limit,
-            };
+            let look = LookDoneBack::of(part, range, limit);
             return self.session.run(async |live| live.ask(&look).await);
         }
-        let look = LookDone {
-            part,
-            ended,
-            id,
-            due,
-            before,
-            before_id,
-            before_due,
-            limit,
-        };
+        let look = LookDone::of(part, range, limit);
         self.session.run(async |live| live.ask(&look).await)
     }
 }

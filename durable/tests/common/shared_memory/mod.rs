@@ -18,6 +18,7 @@ use kept::Kept;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
+use wheelwork::ManualClock;
 use wheelwork_durable::contract::StoreClock;
 use wheelwork_durable::{DeadLetter, Partition, Row};
 
@@ -25,6 +26,25 @@ use wheelwork_durable::{DeadLetter, Partition, Row};
 pub trait MemoryClock: StoreClock {
     /// What it shows just now. The store alone asks.
     fn now(&self) -> SystemTime;
+}
+
+/// A node's clock that is exactly the store's.
+pub struct Exact(pub ManualClock);
+
+impl StoreClock for Exact {
+    fn at_least(&self) -> SystemTime {
+        self.0.system_time()
+    }
+
+    fn at_most(&self) -> SystemTime {
+        self.0.system_time()
+    }
+}
+
+impl MemoryClock for Exact {
+    fn now(&self) -> SystemTime {
+        self.0.system_time()
+    }
 }
 
 /// A way in which the store can be broken.

@@ -4,7 +4,7 @@
 use super::commit::Making;
 use super::rows::{durable_id, millis, part, time, uuid};
 use super::statement::{Sql, Statement, statement};
-use crate::store::done::{DoneEnding, DoneTimer};
+use crate::store::done::{DoneEnding, DoneRange, DoneTimer};
 use crate::store::write::{Outcome, Write};
 use std::time::Duration;
 use tokio_postgres::Error;
@@ -49,50 +49,60 @@ FROM unnest(:part::smallint[], :ended::bigint[], :id::uuid[], :due::bigint[], :b
 ON CONFLICT (part, ended, id, due) DO NOTHING"
 }
 
-statement! {
-    /// The first records of each partition between two places, in order.
-    LookDone<'a> {
-        part: &'a [i16],
-        ended: i64,
-        id: Uuid,
-        due: i64,
-        before: i64,
-        before_id: Uuid,
-        before_due: i64,
-        limit: i64,
-    }
-    -> DoneTimer = done_of;
-    "
+/// Records of each partition between two places. The two statements differ in their order alone.
+/// (`tests.rs` counts statements by their braces, and so the two of this macro.)
+macro_rules! look_statement {
+    { $(#[$meta:meta])* $name:ident, $order:literal } => {
+        statement!(
+            $(#[$meta])*
+            $name<'a> {
+                part: &'a [i16],
+                ended: i64,
+                id: Uuid,
+                due: i64,
+                before: i64,
+                before_id: Uuid,
+                before_due: i64,
+                limit: i64,
+            }
+            -> DoneTimer = done_of;
+            concat!("
 SELECT d.ended, d.id, d.due, d.began, d.took_us, d.kind, d.key, d.attempts, d.crashes, d.node,
     d.ending
 FROM unnest(:part::smallint[]) p (part) CROSS JOIN LATERAL (
     SELECT * FROM {s}.done r WHERE r.part = p.part AND (r.ended, r.id, r.due) > (:ended, :id, :due)
     AND (r.ended, r.id, r.due) < (:before, :before_id, :before_due)
-    ORDER BY r.ended, r.id, r.due LIMIT :limit) d
-ORDER BY d.ended, d.id, d.due"
+    ORDER BY r.ended", $order, ", r.id", $order, ", r.due", $order, " LIMIT :limit) d
+ORDER BY d.ended", $order, ", d.id", $order, ", d.due", $order)
+        );
+
+        impl<'a> $name<'a> {
+            /// Up to `limit` records of each partition.
+            pub(crate) fn of(part: &'a [i16], range: &DoneRange, limit: i64) -> Self {
+                let DoneRange { above, below, .. } = range;
+                Self {
+                    part,
+                    ended: millis(above.ended),
+                    id: uuid(above.id),
+                    due: millis(above.due),
+                    before: millis(below.ended),
+                    before_id: uuid(below.id),
+                    before_due: millis(below.due),
+                    limit,
+                }
+            }
+        }
+    };
 }
 
-statement! {
-    /// The same, the last ones of each partition, the last one first.
-    LookDoneBack<'a> {
-        part: &'a [i16],
-        ended: i64,
-        id: Uuid,
-        due: i64,
-        before: i64,
-        before_id: Uuid,
-        before_due: i64,
-        limit: i64,
-    }
-    -> DoneTimer = done_of;
-    "
-SELECT d.ended, d.id, d.due, d.began, d.took_us, d.kind, d.key, d.attempts, d.crashes, d.node,
-    d.ending
-FROM unnest(:part::smallint[]) p (part) CROSS JOIN LATERAL (
-    SELECT * FROM {s}.done r WHERE r.part = p.part AND (r.ended, r.id, r.due) > (:ended, :id, :due)
-    AND (r.ended, r.id, r.due) < (:before, :before_id, :before_due)
-    ORDER BY r.ended DESC, r.id DESC, r.due DESC LIMIT :limit) d
-ORDER BY d.ended DESC, d.id DESC, d.due DESC"
+look_statement! {
+    /// The first records of each partition, in order.
+    LookDone, ""
+}
+
+look_statement! {
+    /// The last records of each partition, the last one first.
+    LookDoneBack, " DESC"
 }
 
 statement! {
