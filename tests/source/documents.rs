@@ -128,8 +128,9 @@ fn dead_ends(document: &str, is_there: impl Fn(&str) -> bool) -> Vec<String> {
         .map(|link| link.split('#').next().unwrap_or_default());
     let paths = quoted(document).map(|path| path.split(' ').next().unwrap_or_default());
     let paths = paths.filter(|path| {
-        FOLDERS.iter().any(|folder| path.starts_with(folder))
-            && !path.contains("..")
+        let below = path.trim_start_matches("../");
+        FOLDERS.iter().any(|folder| below.starts_with(folder))
+            && !below.contains("..")
             && !path.contains('*')
     });
     links
@@ -364,13 +365,17 @@ fn links_and_paths_go_to_files() {
             .iter()
             .any(|out| name.starts_with(out) && !root().join(out).exists())
         };
-        // Paths in the documents of wheelwork-durable are those of its own folder, too.
+        // Paths begin in the folder of the crate. Scripts are those of the repository.
         let durable = root().join("durable");
-        let is_of_durable = |name: &str| path.starts_with(&durable) && durable.join(name).exists();
+        let krate = match path.starts_with(&durable) {
+            true => &durable,
+            false => root(),
+        };
         let is_there = |name: &str| {
+            let is_script = name.starts_with("scripts/");
             folder.join(name).exists()
-                || root().join(name).exists()
-                || is_of_durable(name)
+                || krate.join(name).exists()
+                || is_script && root().join(name).exists()
                 || is_left_out(name)
         };
         let document = fs::read_to_string(&path).unwrap();
@@ -553,6 +558,11 @@ fn this_test_sees_what_it_looks_for() {
     assert_eq!(
         dead_ends(document, |path| path.contains('a')),
         ["b.md", "tests/b.rs"]
+    );
+    let document = "`../tests/a.rs`, `../tests/b.rs`, `../b.md`, `a/../src/b.rs`";
+    assert_eq!(
+        dead_ends(document, |path| path.contains('a')),
+        ["../tests/b.rs"]
     );
     let document = "`scripts/old`, `scripts/check`, scripts/bench NAME.\n\
         scripts/check loom --test a\nscripts/bench none";
