@@ -132,6 +132,18 @@ impl Limit {
         tokens.min(self.calls_left()).saturating_sub(self.released)
     }
 
+    /// Whether a timer that was let go on, and has come too early for its token, may wait for the
+    /// next one. (What others have taken too late is lost. So more may wait than are left.)
+    pub(super) fn may_go_back(&self, now: Duration) -> bool {
+        match self.tokens {
+            Some(Tokens::Own(_)) => {
+                let wait = self.token_wait(now).unwrap_or_default();
+                self.calls_left() > self.released && wait <= AHEAD * 2
+            }
+            _ => self.left(now) > 0,
+        }
+    }
+
     /// How long it takes until there is a token for one more timer that goes on.
     pub(super) fn token_wait(&self, now: Duration) -> Option<Duration> {
         match self.tokens.as_ref()? {
@@ -244,9 +256,25 @@ impl Limit {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{Calls, Limit};
-    use crate::store::rule::RuleFor;
+    use super::{Calls, Limit, Tokens};
+    use crate::queue::bucket::Bucket;
+    use crate::store::rule::{Rate, RuleFor};
+    use std::num::NonZeroU32;
     use std::time::Duration;
+
+    #[test]
+    fn a_timer_that_comes_before_its_token_waits_for_a_later_one() {
+        let mut limit = Limit::new(RuleFor::Kind("mail".into()));
+        let rate = Rate::new(10.0, NonZeroU32::MIN).unwrap();
+        let bucket = Bucket::new(rate, 1, Duration::ZERO);
+        limit.tokens = Some(Tokens::Own(bucket));
+        // The others have their tokens at 150 and 250 ms, since one was taken late.
+        let now = Duration::from_millis(150);
+        limit.released = 2;
+        assert_eq!((limit.left(now), limit.may_go_back(now)), (0, true));
+        limit.released = 3;
+        assert!(!limit.may_go_back(now), "it would wait for too long");
+    }
 
     #[test]
     fn the_writer_looks_at_once_while_there_is_room_for_one_that_waits() {

@@ -336,8 +336,10 @@ impl Throttle {
         let mut limits = self.limits();
         let is_free = refused.met.iter().all(|number| {
             let limit = limits.rules.get(number);
-            let is_next = |limit: &Limit| refused.was_released || !limit.waiting;
-            limit.is_none_or(|limit| limit.left(now) > 0 && is_next(limit))
+            limit.is_none_or(|limit| match refused.was_released {
+                true => limit.may_go_back(now),
+                false => limit.left(now) > 0 && !limit.waiting,
+            })
         });
         is_free.then(|| limits.release(at, &refused.met, now))
     }
