@@ -53,6 +53,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "COUNT", value_parser = count(1..=100_000_000))]
     pub(crate) window: Option<usize>,
 
+    /// Timers are put off and limited, by other limits in each life of the process, and their runs
+    /// leave records
+    #[arg(long)]
+    pub(crate) limits: bool,
+
     /// Seed of the delays, of what is cancelled, and of the kills
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub(crate) seed: u64,

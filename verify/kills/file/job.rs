@@ -3,6 +3,7 @@
 use super::args::Args;
 use super::child;
 use super::folder::Folder;
+use super::limits::Limits;
 use super::parent::{Run, moments};
 use super::plan::Plan;
 use super::report;
@@ -65,7 +66,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
 fn serve(args: &Args, life: u32) -> ExitCode {
     let file = Folder::store_in(&args.folder);
     process::serve(|teller| {
-        let open = |handler| store::open(&file, args.window, handler);
+        let limits = args.limits.then(|| Limits::new(life));
+        let open = |handler| store::open(&file, args.window, limits, handler);
         let orders = io::stdin().lock();
         let life = (&plan(args), life);
         child::run(life, args.threads(), SETTLED, open, orders, teller)

@@ -10,6 +10,7 @@ mod child;
 mod fake;
 mod folder;
 mod job;
+mod limits;
 mod parent;
 mod plan;
 mod progress;

@@ -23,8 +23,8 @@ fn durable_timers_survive_kills() {
     let (folder, json) = (Place::new("durable"), Place::new("durable.json"));
     let small = "--timers 20000 --kills 3 --spread 300ms --threads 3 --window 500";
     let words = format!("{} {small} --json {}", folder.path(), json.path());
-    for seed in [1, 2] {
-        let out = file(&format!("{words} --seed {seed}")).out();
+    for more in ["--seed 1", "--seed 2", "--seed 3 --limits"] {
+        let out = file(&format!("{words} {more}")).out();
         assert!(out.contains("clean: every promise held"), "{out}");
         let figures: Value = serde_json::from_str(&json.text()).expect("it is JSON");
         let of = |name: &str| figures[name].as_u64().unwrap_or(u64::MAX);
