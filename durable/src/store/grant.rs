@@ -127,8 +127,8 @@ pub fn take_tokens(
 ///
 /// It has more than it may make while it uses more: what runs, runs. What it has is nobody else's.
 ///
-/// Nodes that want more than they have share what there is. The rest of the division goes to those
-/// that have waited for longest.
+/// Nodes that want more than they have share what there is: those that want few get them, and the
+/// others get equally many. The rest of the division goes to those that have waited for longest.
 ///
 /// # Example
 /// ```
@@ -159,29 +159,72 @@ pub fn share_calls(
     let hungry = others.iter().filter(has_less).count();
     let mut most = want.most.min(free);
     if hungry > 0 {
-        // Nodes that want some, this one included. Each has its share, as far as it wants it.
-        let wanting = others.iter().filter(|other| other.wants > 0).count() as u32 + 1;
+        // All nodes have as many as this, as far as they want them, and some have one more.
+        let (mut each, mut rest, mut more) = (0, calls, others.len() as u32 + 1);
+        while more > 0 && rest >= more {
+            each += rest / more;
+            let wants = others.iter().map(|other| other.wants).chain([want.most]);
+            let given = wants
+                .clone()
+                .fold(0_u32, |sum, wants| sum + wants.min(each));
+            rest = calls - given;
+            more = wants.filter(|&wants| wants > each).count() as u32;
+        }
         let before = others.iter().filter(|other| {
-            other.wants > 0 && (other.has > 0, other.since) < (own.has > 0, own.since)
+            other.wants > each && (other.has > 0, other.since) < (own.has > 0, own.since)
         });
-        let is_first = (before.count() as u32) < calls % wanting;
-        let share = calls / wanting + u32::from(is_first);
-        // (What others do not want is nobody's share.)
-        let unwanted = others.iter().map(|other| {
-            let others_share = calls / wanting;
-            others_share.saturating_sub(other.wants)
-        });
-        let unwanted: u32 = unwanted.sum();
-        most = most.min(share.saturating_add(unwanted));
+        let is_first = (before.count() as u32) < rest;
+        most = most.min(each.saturating_add(u32::from(is_first)));
     }
     (most.max(want.running.min(own.has)), most)
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::take_tokens;
+    use super::{NodeCalls, WantedCalls, share_calls, take_tokens};
     use crate::store::rule::Rate;
     use std::num::NonZeroU32;
+
+    /// Nodes with these calls to make, which make them whenever they may. Returns how many each has
+    /// made after a while.
+    fn shared(calls: u32, demand: &[u32]) -> Vec<u32> {
+        let mut made = vec![0; demand.len()];
+        let (mut nodes, mut may) = (vec![NodeCalls::default(); made.len()], vec![0; made.len()]);
+        for turn in 1..200 {
+            for node in 0..demand.len() {
+                // (What it began at its last turn has ended by this one.)
+                made[node] += may[node];
+                let own = nodes[node];
+                let others = [&nodes[..node], &nodes[node + 1..]].concat();
+                let want = WantedCalls {
+                    most: demand[node].min(calls),
+                    running: may[node],
+                };
+                let (has, may_make) = share_calls(calls, want, own, &others);
+                may[node] = may_make;
+                nodes[node] = NodeCalls {
+                    has,
+                    wants: want.most,
+                    since: if has > own.has { turn } else { own.since },
+                };
+                assert!(nodes.iter().map(|node| node.has).sum::<u32>() <= calls);
+            }
+        }
+        made
+    }
+
+    #[test]
+    fn each_node_that_wants_calls_has_its_share() {
+        // One that wants few has them, however many the others want.
+        let made = shared(6, &[1, 6, 6]);
+        assert!(made[0] > 180 && made[1] > 400 && made[2] > 400, "{made:?}");
+        // What nobody wants is for the others, and there are fewer calls than nodes.
+        assert!(shared(7, &[2, 0, 9])[2] > 900);
+        for demand in [&[9, 9, 9][..], &[1, 9, 1, 1]] {
+            let made = shared(1, demand);
+            assert!(made.iter().all(|&made| made > 8), "{made:?}");
+        }
+    }
 
     #[test]
     fn who_waits_as_long_as_it_is_told_finds_a_token_soon() {
