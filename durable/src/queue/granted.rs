@@ -1,6 +1,7 @@
 //! Granted: tokens and calls of a rule that the store has granted to this node.
 
-use crate::store::grant::Grant;
+use crate::store::fault::{DurableFault, is_broken};
+use crate::store::grant::{Grant, WantedCalls};
 use crate::store::rule::Rate;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -79,8 +80,8 @@ impl GrantedTokens {
 pub(super) struct GrantedCalls {
     /// How many.
     pub(super) has: u32,
-    /// The store may have some for this node, whether it knows them or not: they have to be given
-    /// back when they are not wanted.
+    /// The store may have some for this node, or keep some for it, whether it knows them or not:
+    /// they have to be given back when they are not wanted.
     pub(super) may_have: bool,
     /// The store is not asked before.
     pub(super) ask_at: Duration,
@@ -94,12 +95,13 @@ impl GrantedCalls {
         ask_at: Duration::ZERO,
     };
 
-    /// The store was asked at a time, and has granted these in all. `used`: those that the node
-    /// said it used.
-    pub(super) fn new(has: u32, used: u32, asked: Duration) -> Self {
+    /// The store was asked for some at a time, and has granted these in all.
+    pub(super) fn new(has: u32, wanted: WantedCalls, asked: Duration) -> Self {
+        // (It keeps calls for a node that wants some, so it is told when none are wanted.)
+        let may_want = wanted.most > 0 && !is_broken(DurableFault::WantKept);
         Self {
             has,
-            may_have: has > 0 || used > 0,
+            may_have: has > 0 || wanted.running > 0 || may_want,
             ask_at: asked + CALLS_EVERY,
         }
     }
@@ -189,6 +191,37 @@ mod tests {
                 _ => &[(0, 0)],
             };
             assert_eq!(uses, given_back);
+        }
+    }
+
+    #[test]
+    fn the_store_is_told_that_no_calls_are_wanted_any_more() {
+        let asks = || {
+            let throttle = throttle(&rules(1, RuleChange::Calls(NonZeroU32::new(1))));
+            // Another node has the call.
+            let wants = throttle.wants(SECOND, |_| 9);
+            answer(&throttle, &wants, Grant::default(), SECOND);
+            let wants = throttle.wants(SECOND * 2, |_| 9);
+            answer(&throttle, &wants, Grant::default(), SECOND * 2);
+            // What has waited is cancelled.
+            let wants = throttle.wants(SECOND * 3, |_| 0);
+            answer(&throttle, &wants, Grant::default(), SECOND * 3);
+            let most = wants
+                .iter()
+                .filter_map(|(_, want)| want.calls)
+                .map(|calls| calls.most);
+            (
+                most.collect::<Vec<_>>(),
+                throttle.wants(SECOND * 4, |_| 0).len(),
+            )
+        };
+        assert_eq!(asks(), (vec![0], 0));
+        #[cfg(feature = "__faults")]
+        {
+            use crate::store::fault::{DurableFault, set_durable_fault};
+            set_durable_fault(Some(DurableFault::WantKept));
+            assert_eq!(asks(), (vec![], 0), "the store keeps a call for it");
+            set_durable_fault(None);
         }
     }
 

@@ -420,7 +420,7 @@ impl Throttle {
                 tokens.grant(want.tokens, grant, asked);
             }
             if let (Some(wanted), Some(calls)) = (want.calls, &mut limit.calls) {
-                calls.granted = Some(GrantedCalls::new(grant.calls, wanted.running, asked));
+                calls.granted = Some(GrantedCalls::new(grant.calls, wanted, asked));
             }
         });
     }

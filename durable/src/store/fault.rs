@@ -153,6 +153,8 @@ pub enum DurableFault {
     BlockedUncounted,
     /// ThrottleWant: a suspect that waits for a limit is not counted.
     SuspectsUncounted,
+    /// ThrottleWant: the store is not told that a node wants no calls any more.
+    WantKept,
     /// RunSettle: a run that is done leaves no record.
     DoneLost,
     /// TurnCommit: a run leaves its record, though the store refuses the answer of its handler.
