@@ -15,7 +15,7 @@ use wheelwork_durable::contract::{
     SliceLimit, Store, Target, TrialBegun, Write,
 };
 use wheelwork_durable::{
-    Cause, DeadLetter, DoneTimer, DurableId, Rate, Row, RuleFor, StoreError, StoreTime,
+    Cause, DeadLetter, DoneTimer, DurableId, Rate, Redb, Row, RuleFor, StoreError, StoreTime,
 };
 
 /// A held row is due at its deadline after this.
@@ -650,4 +650,28 @@ pub fn make(
             Answer::Done
         }
     })
+}
+
+/// The store in the file of a folder.
+pub fn open(folder: &Folder) -> Redb {
+    Redb::open(folder.file()).unwrap()
+}
+
+/// Commits changes. Nothing was handed out.
+pub fn commit(store: &mut Redb, writes: Vec<Write>) -> Vec<Outcome> {
+    store.commit(writes, &mut HandedOut::default()).unwrap()
+}
+
+/// Names a delivery of a row.
+pub fn settled(row: &Row, epoch: u64) -> Settled {
+    Settled {
+        id: row.id,
+        due: row.due,
+        epoch,
+    }
+}
+
+/// All rows of a store.
+pub fn all(store: &mut Redb) -> Vec<Row> {
+    contents(store).unwrap().0
 }

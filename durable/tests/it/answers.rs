@@ -4,7 +4,8 @@
 //! - What comes later has no attempt more, and comes when it was said, through a restart.
 //! - What is given up is a dead letter at once, with the reason, whatever the retry policy is.
 //!
-//! `../durable_in_transaction.rs` has this for handlers in a transaction of the database.
+//! `../durable_in_transaction.rs` and `../postgres/answers.rs` have this for handlers in a
+//! transaction of the database.
 
 use std::error::Error;
 use std::fmt;

@@ -5,9 +5,9 @@
 //! - A file of a later format is refused, by the name of the program that has written it, and stays
 //!   as it was, byte for byte: also if its process was killed, so that redb would repair it.
 
-use crate::durable_model::{Folder, HandedOut, row, time};
+use crate::durable_model::{Folder, HandedOut, row, settled, time};
 use crate::faulty_disk::{Backend, Disk, Trouble, open, quiet};
-use crate::golden::{image, names, settled, text, text_of};
+use crate::golden::{image, names, text, text_of};
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableHandle};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

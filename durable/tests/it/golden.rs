@@ -11,13 +11,13 @@
 //! A table that comes without a new format gets them, too: with `WHEELWORK_GOLDEN=4-done` those of
 //! the records of runs.
 
-use crate::durable_model::{Call, Folder, HandedOut, History, contents, done, make, time};
+use crate::durable_model::{Call, Folder, HandedOut, History, contents, done, make, settled, time};
 use crate::faulty_disk::{Disk, open};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
-use wheelwork_durable::contract::{HeldWhy, Outcome, Position, Settled, Store, Target, Write};
+use wheelwork_durable::contract::{HeldWhy, Outcome, Position, Store, Target, Write};
 use wheelwork_durable::{Cause, DeadLetter, DoneTimer, Redb, Row, StoreTime};
 
 /// Calls of the history that makes a file.
@@ -272,14 +272,6 @@ fn due_of(line: &str) -> u64 {
 
 /// How many causes a dead letter may have.
 const CAUSES: usize = 6;
-
-pub fn settled(row: &Row, epoch: u64) -> Settled {
-    Settled {
-        id: row.id,
-        due: row.due,
-        epoch,
-    }
-}
 
 /// Makes a row a dead letter, of the cause with this number.
 fn bury(store: &mut Redb, row: &Row, epoch: u64, cause: usize) -> Write {

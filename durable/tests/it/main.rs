@@ -52,5 +52,6 @@ mod stop_async;
 mod store;
 #[path = "../common/stores/mod.rs"]
 mod stores;
+mod sweeps;
 mod time_limits;
 mod typed;

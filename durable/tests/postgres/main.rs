@@ -4,6 +4,7 @@
 mod acknowledgements;
 #[path = "../common/all_may_go.rs"]
 mod all_may_go;
+mod answers;
 #[path = "../common/both_stores/mod.rs"]
 mod both_stores;
 mod contract;

@@ -9,7 +9,8 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, SystemTime};
-use wheelwork_durable::{Durable, Postgres, RetryPolicy};
+use tokio_postgres::error::SqlState;
+use wheelwork_durable::{BlockingTransaction, Durable, Postgres, PostgresOutbox, RetryPolicy};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const MS: Duration = Duration::from_millis(1);
@@ -287,4 +288,124 @@ fn a_calendar_that_is_behind_catches_up_in_a_transaction_too() {
         until("it is cancelled", || timers.cancel(id).unwrap());
         timers.stop().unwrap();
     }
+}
+
+/// Arms a timer in a transaction that blocks.
+fn arm(outbox: &PostgresOutbox, transaction: &mut impl BlockingTransaction, key: &str) {
+    let mut timers = outbox.within(transaction);
+    let hour = Duration::from_secs(3_600);
+    timers.key(key).schedule("later", hour, key).unwrap();
+    // (The other calls see what it has done.)
+    assert!(timers.key(key).reschedule(hour).unwrap());
+    let id = timers.schedule("later", hour, "gone").unwrap();
+    assert!(timers.cancel(id).unwrap());
+}
+
+#[test]
+fn the_outbox_takes_transactions_of_both_clients_and_of_handlers() {
+    let Some(schema) = Schema::new("both") else {
+        return;
+    };
+    let store = schema.store();
+    let outbox = store.outbox();
+    let within = outbox.clone();
+    let node = Durable::builder(store)
+        .on_in_transaction("work", move |work, transaction| {
+            arm(&within, transaction, &work.payload_text());
+            match work.payload() {
+                b"handler kept" => Ok(()),
+                _ => Err("it fails".into()),
+            }
+        })
+        .on("later", |_| Ok(()))
+        .retry_policy(RetryPolicy::never())
+        .start()
+        .unwrap();
+    node.schedule("work", MS, "handler kept").unwrap();
+    node.schedule("work", MS, "handler lost").unwrap();
+
+    let mut client = schema.client();
+    let mut transaction = client.transaction().unwrap();
+    arm(&outbox, &mut transaction, "postgres kept");
+    transaction.commit().unwrap();
+    let mut transaction = client.transaction().unwrap();
+    arm(&outbox, &mut transaction, "postgres lost");
+    transaction.rollback().unwrap();
+
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().build().unwrap();
+    runtime.block_on(async {
+        let connected = tokio_postgres::connect(&schema.database, tokio_postgres::NoTls).await;
+        let (mut client, connection) = connected.unwrap();
+        tokio::spawn(connection);
+        for key in ["tokio kept", "tokio lost"] {
+            let transaction = client.transaction().await.unwrap();
+            let hour = Duration::from_secs(3_600);
+            let timers = outbox.within_async(&transaction).key(key);
+            timers.schedule("later", hour, key).await.unwrap();
+            if key == "tokio kept" {
+                transaction.commit().await.unwrap();
+            } else {
+                transaction.rollback().await.unwrap();
+            }
+        }
+    });
+
+    until("both have answered", || {
+        node.stats().done + node.stats().died == 2
+    });
+    for who in ["handler", "postgres", "tokio"] {
+        let is_there = |end| node.key(&format!("{who} {end}")).get().unwrap().is_some();
+        assert!(is_there("kept") && !is_there("lost"), "{who}");
+    }
+    assert_eq!(
+        node.list(.., 9).unwrap().len(),
+        3,
+        "what was cancelled is gone"
+    );
+    node.stop().unwrap();
+}
+
+#[test]
+fn a_handler_has_all_calls_of_a_transaction() {
+    let Some(schema) = Schema::new("calls") else {
+        return;
+    };
+    drop(schema.store());
+    let make = schema.sql("CREATE TABLE {s}.work (n int PRIMARY KEY)");
+    schema.client().batch_execute(&make).unwrap();
+    let name = schema.name.clone();
+    let node = Durable::builder(schema.store())
+        .on_in_transaction("work", move |_, transaction| {
+            let insert = format!("INSERT INTO {name}.work VALUES ($1)");
+            assert_eq!(transaction.execute(&insert, &[&1])?, 1);
+            transaction.batch_execute(&format!("INSERT INTO {name}.work VALUES (2), (3)"))?;
+            let all = format!("SELECT n FROM {name}.work WHERE n > $1 ORDER BY n");
+            assert_eq!(transaction.query(&all, &[&0])?.len(), 3);
+            assert_eq!(transaction.query_one(&all, &[&2])?.get::<_, i32>(0), 3);
+            assert!(
+                transaction.query_one(&all, &[&0]).is_err(),
+                "there are three"
+            );
+            assert!(transaction.query_opt(&all, &[&3])?.is_none());
+            // An error in a savepoint leaves the rest as it is.
+            let refused = transaction.block_on(async |transaction| {
+                let part = transaction.savepoint("part").await?;
+                let refused = part.execute(&insert, &[&3]).await;
+                part.rollback().await?;
+                Ok::<_, tokio_postgres::Error>(refused)
+            })?;
+            let code = refused.unwrap_err().code().cloned();
+            assert_eq!(code, Some(SqlState::UNIQUE_VIOLATION));
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    node.schedule("work", MS, "").unwrap();
+    until("it is done", || node.stats().done + node.stats().failed > 0);
+    assert_eq!(node.stats().failed, 0);
+    let count = schema.sql("SELECT count(*) FROM {s}.work");
+    let count = schema.client().query_one(&count, &[]).unwrap();
+    assert_eq!(count.get::<_, i64>(0), 3);
+    node.stop().unwrap();
 }
