@@ -29,6 +29,7 @@ mod metrics;
 mod one_outcome;
 mod panics;
 mod paused;
+mod paused_threads;
 mod peers;
 mod periodic_run;
 #[path = "../common/quiet.rs"]
