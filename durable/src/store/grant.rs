@@ -128,7 +128,8 @@ pub fn take_tokens(
 /// It has more than it may make while it uses more: what runs, runs. What it has is nobody else's.
 ///
 /// Nodes that want more than they have share what there is: those that want few get them, and the
-/// others get equally many. The rest of the division goes to those that have waited for longest.
+/// others get equally many. The rest of the division goes to those that have waited for longest,
+/// and so does what is free.
 ///
 /// # Example
 /// ```
@@ -171,10 +172,14 @@ pub fn share_calls(
             more = wants.filter(|&wants| wants > each).count() as u32;
         }
         let before = others.iter().filter(|other| {
-            other.wants > each && (other.has > 0, other.since) < (own.has > 0, own.since)
+            other.wants > 0 && (other.has > 0, other.since) < (own.has > 0, own.since)
         });
-        let is_first = (before.count() as u32) < rest;
+        let with_none = before.clone().filter(|other| other.has == 0).count();
+        let before = before.filter(|other| other.wants > each).count();
+        let is_first = (before as u32) < rest;
         most = most.min(each.saturating_add(u32::from(is_first)));
+        // (What is free is first for those that have none, and have waited for longer.)
+        most = most.min(own.has.max(free.saturating_sub(with_none as u32)));
     }
     (most.max(want.running.min(own.has)), most)
 }
@@ -224,6 +229,37 @@ mod tests {
             let made = shared(1, demand);
             assert!(made.iter().all(|&made| made > 8), "{made:?}");
         }
+    }
+
+    const fn node(has: u32, wants: u32, since: u64) -> NodeCalls {
+        NodeCalls { has, wants, since }
+    }
+
+    #[test]
+    fn a_node_that_wants_none_has_no_share_to_leave_to_others() {
+        let want = WantedCalls {
+            most: 4,
+            running: 4,
+        };
+        let (hungry, idle) = (node(0, 4, 1), node(0, 0, 2));
+        let shared = share_calls(4, want, node(4, 4, 0), &[hungry, idle]);
+        assert_eq!(shared, (4, 2));
+    }
+
+    #[test]
+    fn what_is_free_is_for_the_node_that_has_waited_for_longest() {
+        let want = WantedCalls {
+            most: 2,
+            running: 0,
+        };
+        let (first, second, has_one) = (node(0, 2, 0), node(0, 2, 2), node(1, 2, 1));
+        assert_eq!(share_calls(2, want, second, &[first, has_one]), (0, 0));
+        assert_eq!(share_calls(2, want, first, &[second, has_one]), (1, 1));
+        // One that has some keeps its share meanwhile.
+        assert_eq!(
+            share_calls(2, want, has_one, &[first, node(1, 2, 2)]),
+            (1, 1)
+        );
     }
 
     #[test]
