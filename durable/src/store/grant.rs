@@ -161,15 +161,15 @@ pub fn share_calls(
     let mut most = want.most.min(free);
     if hungry > 0 {
         // All nodes have as many as this, as far as they want them, and some have one more.
-        let (mut each, mut rest, mut more) = (0, calls, others.len() as u32 + 1);
-        while more > 0 && rest >= more {
+        let (mut each, mut rest) = (0, calls);
+        let wants = || others.iter().map(|other| other.wants).chain([want.most]);
+        loop {
+            let more = wants().filter(|&wants| wants > each).count() as u32;
+            if more == 0 || rest < more {
+                break;
+            }
             each += rest / more;
-            let wants = others.iter().map(|other| other.wants).chain([want.most]);
-            let given = wants
-                .clone()
-                .fold(0_u32, |sum, wants| sum + wants.min(each));
-            rest = calls - given;
-            more = wants.filter(|&wants| wants > each).count() as u32;
+            rest = calls - wants().map(|wants| wants.min(each)).sum::<u32>();
         }
         let before = others.iter().filter(|other| {
             other.wants > 0 && (other.has > 0, other.since) < (own.has > 0, own.since)
@@ -223,6 +223,9 @@ mod tests {
         // One that wants few has them, however many the others want.
         let made = shared(6, &[1, 6, 6]);
         assert!(made[0] > 180 && made[1] > 400 && made[2] > 400, "{made:?}");
+        // Nodes that want none leave all to the others, however many they are.
+        let made = shared(4, &[9, 9, 0, 0, 0, 0, 0, 0]);
+        assert!(made[0] > 380 && made[1] > 380, "{made:?}");
         // What nobody wants is for the others, and there are fewer calls than nodes.
         assert!(shared(7, &[2, 0, 9])[2] > 900);
         for demand in [&[9, 9, 9][..], &[1, 9, 1, 1]] {
