@@ -93,6 +93,8 @@ pub(super) struct Limit {
     pub(super) suspects: u32,
     /// When the store was asked last, where nodes share it.
     pub(super) asked: Duration,
+    /// The service stops: no more timers begin.
+    pub(super) is_ending: bool,
     /// The writer says that timers wait.
     pub(super) waiting: bool,
 }
@@ -109,6 +111,7 @@ impl Limit {
             coming: 0,
             suspects: 0,
             asked: Duration::ZERO,
+            is_ending: false,
             waiting: false,
         }
     }
@@ -182,6 +185,9 @@ impl Limit {
 impl Limit {
     /// How many timers could begin, if the store granted it. `queued`: those that wait.
     pub(super) fn demand(&self, queued: u32) -> u32 {
+        if self.is_ending {
+            return 0;
+        }
         let newcomers = self.refused.saturating_add(self.coming);
         let others = queued.saturating_add(self.suspects);
         newcomers.saturating_add(others)
@@ -190,7 +196,8 @@ impl Limit {
     /// How many calls could be under way. Until the answer comes no more are than those that there
     /// were, or that may be made.
     pub(super) fn calls_wanted(&self, calls: &Calls, queued: u32) -> WantedCalls {
-        let begun = self.running.saturating_add(self.released);
+        let released = if self.is_ending { 0 } else { self.released };
+        let begun = self.running.saturating_add(released);
         WantedCalls {
             most: begun.saturating_add(self.demand(queued)).min(calls.most),
             running: self.running.max(calls.here()),

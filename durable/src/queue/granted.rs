@@ -114,7 +114,7 @@ impl GrantedCalls {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use crate::queue::throttle::{RuleNumber, Throttle};
-    use crate::store::grant::{Grant, Want};
+    use crate::store::grant::{Grant, Want, WantedCalls};
     use crate::store::rule::{Rate, Rule, RuleChange, RuleFor, Rules};
     use std::collections::BTreeSet;
     use std::num::NonZeroU32;
@@ -221,6 +221,33 @@ mod tests {
             use crate::store::fault::{DurableFault, set_durable_fault};
             set_durable_fault(Some(DurableFault::WantKept));
             assert_eq!(asks(), (vec![], 0), "the store keeps a call for it");
+            set_durable_fault(None);
+        }
+    }
+
+    #[test]
+    fn a_node_that_stops_wants_no_calls_beyond_those_that_run() {
+        let asks = || {
+            let throttle = throttle(&rules(1, RuleChange::Calls(NonZeroU32::new(4))));
+            let wants = throttle.wants(SECOND, |_| 9);
+            let one = Grant {
+                calls: 1,
+                ..Grant::default()
+            };
+            answer(&throttle, &wants, one, SECOND);
+            throttle.end();
+            let wants = throttle.wants(SECOND * 2, |_| 9);
+            wants.first().and_then(|(_, want)| want.calls)
+        };
+        // (Until it has the answer, it may still make the one that it has.)
+        let (most, running) = (0, 1);
+        assert_eq!(asks(), Some(WantedCalls { most, running }));
+        #[cfg(feature = "__faults")]
+        {
+            use crate::store::fault::{DurableFault, set_durable_fault};
+            set_durable_fault(Some(DurableFault::StopKeepsWants));
+            let most = 4;
+            assert_eq!(asks(), Some(WantedCalls { most, running }));
             set_durable_fault(None);
         }
     }

@@ -58,6 +58,8 @@ struct Limits {
     last: RuleNumber,
     /// How many buckets were made.
     buckets: u64,
+    /// The service stops.
+    is_ending: bool,
 }
 
 /// A timer that may go on.
@@ -121,7 +123,9 @@ impl Limits {
             return number;
         }
         self.last += 1;
-        self.rules.insert(self.last, Limit::new(of.clone()));
+        let mut limit = Limit::new(of.clone());
+        limit.is_ending = self.is_ending;
+        self.rules.insert(self.last, limit);
         self.last
     }
 }
@@ -423,6 +427,19 @@ impl Throttle {
                 calls.granted = Some(GrantedCalls::new(grant.calls, wanted, asked));
             }
         });
+    }
+
+    /// StopDeliver: no more timers begin. The store is asked for nothing more, and told so: it
+    /// would keep calls for this node as long as a handler runs here.
+    pub(crate) fn end(&self) {
+        if !self.is_shared || is_broken(DurableFault::StopKeepsWants) {
+            return;
+        }
+        let mut limits = self.limits();
+        limits.is_ending = true;
+        for limit in limits.rules.values_mut() {
+            limit.is_ending = true;
+        }
     }
 
     /// Nothing is granted any more.

@@ -155,6 +155,8 @@ pub enum DurableFault {
     SuspectsUncounted,
     /// ThrottleWant: the store is not told that a node wants no calls any more.
     WantKept,
+    /// StopDeliver: a node that stops wants calls for timers that it will not begin.
+    StopKeepsWants,
     /// RunSettle: a run that is done leaves no record.
     DoneLost,
     /// TurnCommit: a run leaves its record, though the store refuses the answer of its handler.

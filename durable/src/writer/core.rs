@@ -327,6 +327,7 @@ impl Core {
     /// StopDeliver: the window lets go of all rows that are not being handled.
     pub(super) fn empty(&mut self) {
         self.is_stopping = true;
+        self.shared.throttle.end();
         for owned in &mut self.owned {
             owned.loaded = Position::MIN;
         }

@@ -194,7 +194,7 @@ impl Writer {
     /// ThrottleWant and ThrottleGrant: where nodes share the store, it is asked for the tokens and
     /// calls of the next moments.
     pub(super) fn ask_grants(&mut self) -> Result<(), StoreError> {
-        if self.core.is_stopping || self.core.only_looks() {
+        if self.core.only_looks() {
             return Ok(());
         }
         let (queues, throttle) = (&self.core.queues, &self.core.shared.throttle);
@@ -220,11 +220,14 @@ impl Writer {
     /// How long the writer may wait before it looks whether held rows may go on.
     pub(super) fn next_limited(&self) -> Option<Duration> {
         let core = &self.core;
-        if core.queues.is_empty() || core.is_stopping || core.only_looks() {
+        if core.queues.is_empty() || core.only_looks() {
             return None;
         }
         let now = core.shared.elapsed();
         let throttle = &core.shared.throttle;
+        if core.is_stopping {
+            return throttle.next_want(now, |_| 0);
+        }
         let wait = |number| throttle.wait(number, now);
         let waits = core.queues.queued().filter_map(wait);
         let again = core.queues.again(|| throttle.left(now), now, wait);
