@@ -4,13 +4,13 @@ use super::Grants;
 use super::state::{Node, Permit, State};
 use stateright::Property;
 
-/// So many rounds after the last thing that need not have happened, the number holds.
+/// The number of calls holds this number of rounds after the last thing that need not happen.
 pub const NUMBER_ROUNDS: u8 = 3;
 
 /// A call that some node wants is unused for no more rounds than this.
 const UNUSED_ROUNDS: u8 = 5;
 
-/// After so many rounds all is done.
+/// All is done after this number of rounds.
 const DONE_ROUNDS: u8 = 10;
 
 /// More rounds are not counted.
