@@ -95,17 +95,26 @@ EXCEPTION WHEN SQLSTATE 'WW001' THEN
     RETURN false;
 END
 $_$;
-CREATE FUNCTION golden.wheelwork_change_rule(rule text, part text, makes boolean, rate double precision DEFAULT NULL::double precision, most bigint DEFAULT NULL::bigint) RETURNS boolean
+CREATE FUNCTION golden.wheelwork_change_rule(rule text, part text, makes boolean, rate double precision, most bigint) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
 DECLARE
+    caller name := COALESCE(NULLIF(current_setting('role'), 'none'), session_user);
+    per float8 := CASE WHEN $3 THEN $4 END;
+    many bigint := CASE WHEN $3 THEN $5 END;
     changed bigint;
 BEGIN
+    IF NOT has_table_privilege(caller, 'golden.rule', 'UPDATE') THEN
+        RAISE EXCEPTION USING ERRCODE = '42501',
+            MESSAGE = 'a role that may not update golden.rule may not change rules';
+    END IF;
     IF $1 IS NULL OR octet_length($1) > 1025
         OR NOT (left($1, 1) = '=' OR left($1, 1) = '*' AND length($1) > 1) THEN
         RAISE EXCEPTION USING ERRCODE = '22023',
             MESSAGE = 'a rule is for a kind or for the beginning of keys, of 1,024 bytes at most';
+    ELSIF $3 IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = '22004', MESSAGE = 'makes is NULL';
     ELSIF $2 = 'rate' AND $3 AND ($4 BETWEEN 0.000001 AND 1000000000) IS NOT TRUE THEN
         RAISE EXCEPTION USING ERRCODE = '22023',
             MESSAGE = 'a rate is between 0.000001 and 1,000,000,000 timers in a second';
@@ -116,7 +125,7 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = '22023',
             MESSAGE = 'a limit is between 1 and 4,294,967,295 calls';
     END IF;
-    PERFORM 1 FROM golden.setting s WHERE s.name = 'kinds' FOR UPDATE;
+    PERFORM 1 FROM golden.setting s WHERE s.name = 'rules' FOR UPDATE;
     IF $3 THEN
         IF (SELECT m.version FROM golden.meta m WHERE m.one = 1) < 5
             OR EXISTS (SELECT 1 FROM golden.setting s WHERE s.name = 'floor_before_held') THEN
@@ -124,30 +133,31 @@ BEGIN
                 MESSAGE = 'programs may come here that know no rules: the first rule is a node''s, '
                     || 'or golden.wheelwork_close(5, ''shop'') comes first';
         END IF;
-        IF NOT EXISTS (SELECT 1 FROM golden.kind k WHERE k.name = $1)
-            AND (SELECT count(*) FROM golden.kind k) >= 1000 THEN
+        IF NOT EXISTS (SELECT 1 FROM golden.rule r WHERE r.name = $1)
+            AND (SELECT count(*) FROM golden.rule r) >= 1000 THEN
             RAISE EXCEPTION USING ERRCODE = '54000',
                 MESSAGE = 'there are 1,000 rules already, and no store has more';
         END IF;
-        INSERT INTO golden.kind (name) VALUES ($1) ON CONFLICT (name) DO NOTHING;
+        INSERT INTO golden.rule (name) VALUES ($1) ON CONFLICT (name) DO NOTHING;
     END IF;
     CASE $2
     WHEN 'paused' THEN
-        UPDATE golden.kind k SET paused = $3, since = CASE WHEN $3 THEN golden.wheelwork_clock() END
-            WHERE k.name = $1 AND k.paused <> $3;
+        UPDATE golden.rule r
+            SET paused = $3, paused_since = CASE WHEN $3 THEN golden.wheelwork_clock() END
+            WHERE r.name = $1 AND r.paused <> $3;
     WHEN 'rate' THEN
-        UPDATE golden.kind k SET per_second = $4, burst = $5, slot = NULL
-            WHERE k.name = $1 AND (k.per_second, k.burst) IS DISTINCT FROM ($4, $5);
+        UPDATE golden.rule r SET per_second = per, burst = many, full_at_us = NULL
+            WHERE r.name = $1 AND (r.per_second, r.burst) IS DISTINCT FROM (per, many);
     WHEN 'calls' THEN
-        UPDATE golden.kind k SET calls = $5 WHERE k.name = $1 AND k.calls IS DISTINCT FROM $5;
+        UPDATE golden.rule r SET calls = many WHERE r.name = $1 AND r.calls IS DISTINCT FROM many;
     END CASE;
     GET DIAGNOSTICS changed = ROW_COUNT;
     IF changed = 0 THEN
         RETURN false;
     END IF;
-    DELETE FROM golden.kind k WHERE k.name = $1 AND NOT k.paused AND k.per_second IS NULL
-        AND k.calls IS NULL;
-    UPDATE golden.setting s SET value = s.value + 1 WHERE s.name = 'kinds';
+    DELETE FROM golden.rule r WHERE r.name = $1 AND NOT r.paused AND r.per_second IS NULL
+        AND r.calls IS NULL;
+    UPDATE golden.setting s SET value = s.value + 1 WHERE s.name = 'rules';
     RETURN true;
 END
 $_$;
@@ -155,25 +165,25 @@ CREATE FUNCTION golden.wheelwork_clear_calls(kind text) RETURNS boolean
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
-    SELECT golden.wheelwork_change_rule('=' || $1, 'calls', false)
+    SELECT golden.wheelwork_change_rule('=' || $1, 'calls', false, NULL, NULL)
 $_$;
 CREATE FUNCTION golden.wheelwork_clear_calls_keys(prefix text) RETURNS boolean
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
-    SELECT golden.wheelwork_change_rule('*' || $1, 'calls', false)
+    SELECT golden.wheelwork_change_rule('*' || $1, 'calls', false, NULL, NULL)
 $_$;
 CREATE FUNCTION golden.wheelwork_clear_rate(kind text) RETURNS boolean
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
-    SELECT golden.wheelwork_change_rule('=' || $1, 'rate', false)
+    SELECT golden.wheelwork_change_rule('=' || $1, 'rate', false, NULL, NULL)
 $_$;
 CREATE FUNCTION golden.wheelwork_clear_rate_keys(prefix text) RETURNS boolean
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
-    SELECT golden.wheelwork_change_rule('*' || $1, 'rate', false)
+    SELECT golden.wheelwork_change_rule('*' || $1, 'rate', false, NULL, NULL)
 $_$;
 CREATE FUNCTION golden.wheelwork_clock() RETURNS bigint
     LANGUAGE sql
@@ -318,13 +328,13 @@ CREATE FUNCTION golden.wheelwork_pause(kind text) RETURNS boolean
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
-    SELECT golden.wheelwork_change_rule('=' || $1, 'paused', true)
+    SELECT golden.wheelwork_change_rule('=' || $1, 'paused', true, NULL, NULL)
 $_$;
 CREATE FUNCTION golden.wheelwork_pause_keys(prefix text) RETURNS boolean
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
-    SELECT golden.wheelwork_change_rule('*' || $1, 'paused', true)
+    SELECT golden.wheelwork_change_rule('*' || $1, 'paused', true, NULL, NULL)
 $_$;
 CREATE FUNCTION golden.wheelwork_release_held() RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
@@ -450,13 +460,13 @@ CREATE FUNCTION golden.wheelwork_resume(kind text) RETURNS boolean
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
-    SELECT golden.wheelwork_change_rule('=' || $1, 'paused', false)
+    SELECT golden.wheelwork_change_rule('=' || $1, 'paused', false, NULL, NULL)
 $_$;
 CREATE FUNCTION golden.wheelwork_resume_keys(prefix text) RETURNS boolean
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
-    SELECT golden.wheelwork_change_rule('*' || $1, 'paused', false)
+    SELECT golden.wheelwork_change_rule('*' || $1, 'paused', false, NULL, NULL)
 $_$;
 CREATE FUNCTION golden.wheelwork_schedule(kind text, due timestamp with time zone, payload bytea, key text DEFAULT NULL::text) RETURNS uuid
     LANGUAGE sql SECURITY DEFINER
@@ -473,7 +483,7 @@ CREATE FUNCTION golden.wheelwork_schedule_at(kind text, due bigint, payload byte
         COALESCE(golden.wheelwork_part($4),
             golden.wheelwork_small(floor(random() * 256)::int)) AS part) w
 $_$;
-CREATE FUNCTION golden.wheelwork_schedule_with(kind text, due bigint, payload bytea, key text, expires bigint, limit_ms bigint, trace text) RETURNS uuid
+CREATE FUNCTION golden.wheelwork_schedule_with_at(kind text, due bigint, payload bytea, key text, expires bigint, limit_ms bigint, trace text) RETURNS uuid
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
@@ -594,16 +604,6 @@ CREATE TABLE golden.done (
 CREATE TABLE golden.gate (
     part smallint NOT NULL
 );
-CREATE TABLE golden.kind (
-    name text NOT NULL,
-    paused boolean DEFAULT false NOT NULL,
-    since bigint,
-    per_second double precision,
-    burst bigint,
-    slot bigint,
-    calls bigint
-)
-WITH (fillfactor='20');
 CREATE TABLE golden.lease (
     part smallint NOT NULL,
     owner uuid,
@@ -630,11 +630,21 @@ CREATE TABLE golden.node (
 )
 WITH (fillfactor='20');
 CREATE TABLE golden.permit (
-    name text NOT NULL,
+    name text NOT NULL COLLATE pg_catalog."C",
     node uuid NOT NULL,
     calls bigint NOT NULL,
     wants bigint NOT NULL,
-    since bigint NOT NULL
+    since_us bigint NOT NULL
+)
+WITH (fillfactor='20');
+CREATE TABLE golden.rule (
+    name text NOT NULL COLLATE pg_catalog."C",
+    paused boolean DEFAULT false NOT NULL,
+    paused_since bigint,
+    per_second double precision,
+    burst bigint,
+    full_at_us bigint,
+    calls bigint
 )
 WITH (fillfactor='20');
 CREATE TABLE golden.seq (
@@ -643,7 +653,7 @@ CREATE TABLE golden.seq (
 )
 WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
 CREATE TABLE golden.setting (
-    name text NOT NULL,
+    name text NOT NULL COLLATE pg_catalog."C",
     value bigint NOT NULL,
     program text DEFAULT ''::text NOT NULL
 );
@@ -673,10 +683,10 @@ CREATE TABLE golden.watermark (
     upto bigint NOT NULL
 )
 WITH (fillfactor='20', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
-INSERT INTO golden.dead VALUES ('000b01a2-22d9-c911-2e5c-56c39dd08228', 1795881027857, 'mail', NULL, '\x6275726965642030', 3, 0, NULL, 0, '', 1795881027852, NULL, NULL, NULL);
-INSERT INTO golden.dead VALUES ('000c01a2-22d9-c912-2e5c-56c39dd08229', 1795881027858, 'mail', NULL, '\x6275726965642031', 3, 0, NULL, 1, 'no number', 1795881027852, NULL, NULL, NULL);
-INSERT INTO golden.dead VALUES ('000d01a2-22d9-c913-2e5c-56c39dd0822a', 1795881027859, 'mail', NULL, '\x6275726965642032', 3, 0, NULL, 2, 'no route', 1795881027852, NULL, NULL, NULL);
-INSERT INTO golden.dead VALUES ('000e01a2-22d9-c914-2e5c-56c39dd0822b', 1795881027860, 'mail', NULL, '\x6275726965642033', 3, 0, NULL, 3, '', 1795881027852, NULL, NULL, NULL);
+INSERT INTO golden.dead VALUES ('000b01a2-2381-01d1-4873-a44900404cd4', 1795891986897, 'mail', NULL, '\x6275726965642030', 3, 0, NULL, 0, '', 1795891986892, NULL, NULL, NULL);
+INSERT INTO golden.dead VALUES ('000c01a2-2381-01d2-4873-a44900404cd5', 1795891986898, 'mail', NULL, '\x6275726965642031', 3, 0, NULL, 1, 'no number', 1795891986892, NULL, NULL, NULL);
+INSERT INTO golden.dead VALUES ('000d01a2-2381-01d3-4873-a44900404cd6', 1795891986899, 'mail', NULL, '\x6275726965642032', 3, 0, NULL, 2, 'no route', 1795891986892, NULL, NULL, NULL);
+INSERT INTO golden.dead VALUES ('000e01a2-2381-01d4-4873-a44900404cd7', 1795891986900, 'mail', NULL, '\x6275726965642033', 3, 0, NULL, 3, '', 1795891986892, NULL, NULL, NULL);
 INSERT INTO golden.gate VALUES (0);
 INSERT INTO golden.gate VALUES (1);
 INSERT INTO golden.gate VALUES (2);
@@ -933,301 +943,299 @@ INSERT INTO golden.gate VALUES (252);
 INSERT INTO golden.gate VALUES (253);
 INSERT INTO golden.gate VALUES (254);
 INSERT INTO golden.gate VALUES (255);
-INSERT INTO golden.kind VALUES ('=paused', true, 1795881027852, NULL, NULL, NULL, NULL);
-INSERT INTO golden.kind VALUES ('*key', false, NULL, 2.5, 4, NULL, 4);
-INSERT INTO golden.lease VALUES (0, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (1, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (2, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (3, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (4, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (5, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (6, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (7, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (8, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (9, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (10, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (11, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (12, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (13, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (14, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (15, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (16, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (17, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (18, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (19, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (20, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (21, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (22, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (23, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (24, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (25, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (26, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (27, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (28, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (29, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (30, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (31, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (32, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (33, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (34, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (35, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (36, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (37, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (38, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (39, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (40, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (41, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (42, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (43, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (44, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (45, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (46, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (47, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (48, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (49, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (50, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (51, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (52, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (53, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (54, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (55, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (56, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (57, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (58, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (59, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (60, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (61, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (62, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (63, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (64, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (65, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (66, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (67, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (68, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (69, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (70, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (71, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (72, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (73, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (74, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (75, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (76, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (77, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (78, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (79, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (80, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (81, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (82, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (83, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (84, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (85, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (86, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (87, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (88, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (89, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (90, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (91, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (92, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (93, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (94, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (95, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (96, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (97, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (98, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (99, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (100, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (101, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (102, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (103, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (104, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (105, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (106, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (107, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (108, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (109, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (110, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (111, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (112, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (113, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (114, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (115, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (116, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (117, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (118, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (119, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (120, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (121, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (122, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (123, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (124, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (125, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (126, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (127, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (128, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (129, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (130, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (131, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (132, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (133, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (134, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (135, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (136, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (137, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (138, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (139, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (140, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (141, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (142, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (143, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (144, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (145, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (146, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (147, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (148, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (149, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (150, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (151, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (152, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (153, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (154, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (155, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (156, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (157, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (158, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (159, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (160, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (161, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (162, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (163, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (164, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (165, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (166, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (167, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (168, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (169, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (170, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (171, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (172, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (173, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (174, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (175, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (176, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (177, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (178, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (179, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (180, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (181, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (182, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (183, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (184, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (185, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (186, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (187, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (188, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (189, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (190, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (191, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (192, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (193, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (194, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (195, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (196, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (197, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (198, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (199, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (200, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (201, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (202, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (203, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (204, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (205, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (206, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (207, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (208, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (209, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (210, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (211, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (212, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (213, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (214, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (215, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (216, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (217, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (218, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (219, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (220, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (221, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (222, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (223, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (224, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (225, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (226, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (227, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (228, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (229, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (230, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (231, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (232, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (233, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (234, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (235, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (236, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (237, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (238, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (239, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (240, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (241, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (242, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (243, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (244, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (245, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (246, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (247, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (248, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (249, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (250, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (251, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (252, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (253, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (254, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
-INSERT INTO golden.lease VALUES (255, '4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (0, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (1, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (2, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (3, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (4, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (5, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (6, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (7, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (8, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (9, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (10, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (11, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (12, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (13, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (14, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (15, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (16, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (17, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (18, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (19, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (20, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (21, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (22, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (23, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (24, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (25, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (26, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (27, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (28, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (29, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (30, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (31, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (32, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (33, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (34, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (35, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (36, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (37, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (38, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (39, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (40, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (41, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (42, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (43, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (44, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (45, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (46, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (47, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (48, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (49, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (50, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (51, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (52, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (53, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (54, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (55, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (56, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (57, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (58, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (59, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (60, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (61, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (62, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (63, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (64, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (65, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (66, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (67, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (68, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (69, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (70, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (71, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (72, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (73, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (74, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (75, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (76, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (77, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (78, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (79, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (80, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (81, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (82, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (83, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (84, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (85, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (86, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (87, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (88, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (89, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (90, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (91, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (92, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (93, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (94, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (95, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (96, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (97, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (98, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (99, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (100, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (101, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (102, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (103, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (104, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (105, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (106, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (107, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (108, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (109, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (110, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (111, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (112, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (113, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (114, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (115, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (116, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (117, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (118, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (119, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (120, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (121, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (122, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (123, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (124, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (125, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (126, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (127, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (128, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (129, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (130, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (131, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (132, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (133, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (134, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (135, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (136, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (137, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (138, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (139, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (140, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (141, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (142, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (143, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (144, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (145, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (146, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (147, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (148, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (149, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (150, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (151, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (152, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (153, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (154, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (155, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (156, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (157, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (158, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (159, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (160, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (161, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (162, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (163, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (164, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (165, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (166, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (167, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (168, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (169, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (170, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (171, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (172, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (173, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (174, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (175, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (176, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (177, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (178, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (179, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (180, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (181, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (182, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (183, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (184, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (185, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (186, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (187, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (188, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (189, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (190, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (191, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (192, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (193, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (194, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (195, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (196, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (197, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (198, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (199, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (200, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (201, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (202, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (203, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (204, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (205, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (206, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (207, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (208, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (209, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (210, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (211, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (212, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (213, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (214, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (215, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (216, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (217, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (218, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (219, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (220, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (221, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (222, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (223, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (224, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (225, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (226, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (227, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (228, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (229, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (230, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (231, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (232, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (233, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (234, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (235, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (236, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (237, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (238, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (239, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (240, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (241, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (242, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (243, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (244, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (245, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (246, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (247, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (248, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (249, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (250, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (251, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (252, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (253, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (254, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
+INSERT INTO golden.lease VALUES (255, 'cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 1, -1, -1, false, NULL);
 INSERT INTO golden.meta VALUES (1, 5);
-INSERT INTO golden.node VALUES ('4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 'dies', '2026-11-28 16:50:27.819189+00', false, false, 5, 'wheelwork-durable 0.1.0', NULL, false);
-INSERT INTO golden.seq VALUES ('4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 39);
+INSERT INTO golden.node VALUES ('cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 'dies', '2026-11-28 19:53:06.881491+00', false, false, 5, 'wheelwork-durable 0.1.0', NULL, false);
+INSERT INTO golden.rule VALUES ('=paused', true, 1795891986892, NULL, NULL, NULL, NULL);
+INSERT INTO golden.rule VALUES ('*key', false, NULL, 2.5, 4, NULL, 4);
+INSERT INTO golden.seq VALUES ('cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 39);
 INSERT INTO golden.setting VALUES ('partitions', 256, '');
 INSERT INTO golden.setting VALUES ('step', 5, 'wheelwork-durable 0.1.0');
 INSERT INTO golden.setting VALUES ('floor', 5, 'wheelwork-durable 0.1.0');
-INSERT INTO golden.setting VALUES ('kinds', 3, '');
-INSERT INTO golden.timer VALUES (1, 4102444800000, '000103bb-2cc3-d800-2e5c-56c39dd08217', 'mail', NULL, '\x77616974732030', 0, 0, NULL, false, false, 1, 0, NULL, NULL, NULL, NULL);
-INSERT INTO golden.timer VALUES (14, 4102444800000, '000e03bb-2cc3-d800-2e5c-56c39dd08218', 'mail', 'key 0', '\x6861732061206b65792030', 0, 0, NULL, false, false, 1, 0, NULL, NULL, NULL, NULL);
-INSERT INTO golden.timer VALUES (2, 4102444801000, '000203bb-2cc3-d800-2e5c-56c39dd08219', 'mail', NULL, '\x6d6f7665642030', 0, 0, NULL, false, true, 1, 0, NULL, NULL, NULL, NULL);
-INSERT INTO golden.timer VALUES (32, 4102444800000, '002003bb-2cc3-d800-2e5c-56c39dd0821a', 'mail', 'calendar 0', '\x7265637572732030', 0, 0, '0 0 * * * Europe/Berlin', false, false, 1, 0, NULL, NULL, NULL, NULL);
-INSERT INTO golden.timer VALUES (3, 4102444800001, '000303bb-2cc3-d801-2e5c-56c39dd0821b', 'mail', NULL, '\x77616974732031', 0, 0, NULL, false, false, 1, 0, NULL, NULL, NULL, NULL);
-INSERT INTO golden.timer VALUES (31, 4102444800001, '001f03bb-2cc3-d801-2e5c-56c39dd0821c', 'mail', 'key 1', '\x6861732061206b65792031', 0, 0, NULL, false, false, 1, 0, NULL, NULL, NULL, NULL);
-INSERT INTO golden.timer VALUES (4, 4102444801001, '000403bb-2cc3-d801-2e5c-56c39dd0821d', 'mail', NULL, '\x6d6f7665642031', 0, 0, NULL, false, true, 1, 0, NULL, NULL, NULL, NULL);
-INSERT INTO golden.timer VALUES (122, 4102444800001, '007a03bb-2cc3-d801-2e5c-56c39dd0821e', 'mail', 'calendar 1', '\x7265637572732031', 0, 0, '0 0 * * * Europe/Berlin', false, false, 1, 0, NULL, NULL, NULL, NULL);
-INSERT INTO golden.timer VALUES (5, 4102444800002, '000503bb-2cc3-d802-2e5c-56c39dd0821f', 'mail', NULL, '\x77616974732032', 0, 0, NULL, false, false, 1, 0, NULL, NULL, NULL, NULL);
-INSERT INTO golden.timer VALUES (8, 4102444800002, '000803bb-2cc3-d802-2e5c-56c39dd08220', 'mail', 'key 2', '\x6861732061206b65792032', 0, 0, NULL, false, false, 1, 0, NULL, NULL, NULL, NULL);
-INSERT INTO golden.timer VALUES (6, 4102444801002, '000603bb-2cc3-d802-2e5c-56c39dd08221', 'mail', NULL, '\x6d6f7665642032', 0, 0, NULL, false, true, 1, 0, NULL, NULL, NULL, NULL);
-INSERT INTO golden.timer VALUES (210, 4102444800002, '00d203bb-2cc3-d802-2e5c-56c39dd08222', 'mail', 'calendar 2', '\x7265637572732032', 0, 0, '0 0 * * * Europe/Berlin', false, false, 1, 0, NULL, NULL, NULL, NULL);
-INSERT INTO golden.timer VALUES (7, 1795881027852, '000701a2-22d9-c90c-2e5c-56c39dd08223', 'mail', NULL, '\x68616e646564206f75742030', 0, 0, NULL, false, false, 1, 0, NULL, NULL, NULL, NULL);
-INSERT INTO golden.timer VALUES (8, 1795881027853, '000801a2-22d9-c90d-2e5c-56c39dd08224', 'mail', NULL, '\x68616e646564206f75742031', 0, 0, NULL, false, false, 1, 0, NULL, NULL, NULL, NULL);
-INSERT INTO golden.timer VALUES (186, 1795881027855, '00ba01a2-22d9-c90f-2e5c-56c39dd08226', 'mail', NULL, '\x73757065727365646564', 0, 0, NULL, true, false, 1, 0, NULL, NULL, NULL, NULL);
-INSERT INTO golden.timer VALUES (186, 4102444800000, '00ba03bb-2cc3-d800-2e5c-56c39dd0822c', 'mail', 'taken', '\x6861732073757065727365646564206974', 0, 0, NULL, false, false, 1, 0, NULL, NULL, NULL, NULL);
-INSERT INTO golden.timer VALUES (9, 1795881027854, '000901a2-22d9-c90e-2e5c-56c39dd08225', 'mail', NULL, '\x68616e646564206f75742032', 0, 1, NULL, false, false, 1, 0, NULL, NULL, NULL, NULL);
-INSERT INTO golden.timer VALUES (10, 4102444800000, '000a01a2-22d9-c910-2e5c-56c39dd08227', 'mail', NULL, '\x747269656420616761696e', 2, 1, NULL, false, true, 1, 0, NULL, NULL, NULL, NULL);
-INSERT INTO golden.timer VALUES (15, 144839933155328, '000f03bb-2cc3-d800-2e5c-56c39dd0822d', 'mail', NULL, '\x68656c642030', 0, 0, NULL, false, true, 1, 1, 1795881027852, NULL, NULL, NULL);
-INSERT INTO golden.timer VALUES (16, 144839933155328, '001003bb-2cc3-d800-2e5c-56c39dd0822e', 'mail', NULL, '\x68656c642031', 0, 0, NULL, false, true, 1, 2, 1795881027852, NULL, NULL, NULL);
-INSERT INTO golden.timer VALUES (17, 4102444800000, '001103bb-2cc3-d800-2e5c-56c39dd0822f', 'mail', NULL, '\x65787069726573', 0, 0, NULL, false, false, 1, 0, NULL, 4102444800007, 250, '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01');
-INSERT INTO golden.watermark VALUES ('4b3ded0f-3e8e-1f2b-edf6-0a6a0251f956', 0, 1795881028852);
+INSERT INTO golden.setting VALUES ('rules', 3, '');
+INSERT INTO golden.timer VALUES (1, 4102444800000, '000103bb-2cc3-d800-4873-a44900404cc3', 'mail', NULL, '\x77616974732030', 0, 0, NULL, false, false, 1, 0, NULL, NULL, NULL, NULL);
+INSERT INTO golden.timer VALUES (14, 4102444800000, '000e03bb-2cc3-d800-4873-a44900404cc4', 'mail', 'key 0', '\x6861732061206b65792030', 0, 0, NULL, false, false, 1, 0, NULL, NULL, NULL, NULL);
+INSERT INTO golden.timer VALUES (2, 4102444801000, '000203bb-2cc3-d800-4873-a44900404cc5', 'mail', NULL, '\x6d6f7665642030', 0, 0, NULL, false, true, 1, 0, NULL, NULL, NULL, NULL);
+INSERT INTO golden.timer VALUES (32, 4102444800000, '002003bb-2cc3-d800-4873-a44900404cc6', 'mail', 'calendar 0', '\x7265637572732030', 0, 0, '0 0 * * * Europe/Berlin', false, false, 1, 0, NULL, NULL, NULL, NULL);
+INSERT INTO golden.timer VALUES (3, 4102444800001, '000303bb-2cc3-d801-4873-a44900404cc7', 'mail', NULL, '\x77616974732031', 0, 0, NULL, false, false, 1, 0, NULL, NULL, NULL, NULL);
+INSERT INTO golden.timer VALUES (31, 4102444800001, '001f03bb-2cc3-d801-4873-a44900404cc8', 'mail', 'key 1', '\x6861732061206b65792031', 0, 0, NULL, false, false, 1, 0, NULL, NULL, NULL, NULL);
+INSERT INTO golden.timer VALUES (4, 4102444801001, '000403bb-2cc3-d801-4873-a44900404cc9', 'mail', NULL, '\x6d6f7665642031', 0, 0, NULL, false, true, 1, 0, NULL, NULL, NULL, NULL);
+INSERT INTO golden.timer VALUES (122, 4102444800001, '007a03bb-2cc3-d801-4873-a44900404cca', 'mail', 'calendar 1', '\x7265637572732031', 0, 0, '0 0 * * * Europe/Berlin', false, false, 1, 0, NULL, NULL, NULL, NULL);
+INSERT INTO golden.timer VALUES (5, 4102444800002, '000503bb-2cc3-d802-4873-a44900404ccb', 'mail', NULL, '\x77616974732032', 0, 0, NULL, false, false, 1, 0, NULL, NULL, NULL, NULL);
+INSERT INTO golden.timer VALUES (8, 4102444800002, '000803bb-2cc3-d802-4873-a44900404ccc', 'mail', 'key 2', '\x6861732061206b65792032', 0, 0, NULL, false, false, 1, 0, NULL, NULL, NULL, NULL);
+INSERT INTO golden.timer VALUES (6, 4102444801002, '000603bb-2cc3-d802-4873-a44900404ccd', 'mail', NULL, '\x6d6f7665642032', 0, 0, NULL, false, true, 1, 0, NULL, NULL, NULL, NULL);
+INSERT INTO golden.timer VALUES (210, 4102444800002, '00d203bb-2cc3-d802-4873-a44900404cce', 'mail', 'calendar 2', '\x7265637572732032', 0, 0, '0 0 * * * Europe/Berlin', false, false, 1, 0, NULL, NULL, NULL, NULL);
+INSERT INTO golden.timer VALUES (7, 1795891986892, '000701a2-2381-01cc-4873-a44900404ccf', 'mail', NULL, '\x68616e646564206f75742030', 0, 0, NULL, false, false, 1, 0, NULL, NULL, NULL, NULL);
+INSERT INTO golden.timer VALUES (8, 1795891986893, '000801a2-2381-01cd-4873-a44900404cd0', 'mail', NULL, '\x68616e646564206f75742031', 0, 0, NULL, false, false, 1, 0, NULL, NULL, NULL, NULL);
+INSERT INTO golden.timer VALUES (186, 1795891986895, '00ba01a2-2381-01cf-4873-a44900404cd2', 'mail', NULL, '\x73757065727365646564', 0, 0, NULL, true, false, 1, 0, NULL, NULL, NULL, NULL);
+INSERT INTO golden.timer VALUES (186, 4102444800000, '00ba03bb-2cc3-d800-4873-a44900404cd8', 'mail', 'taken', '\x6861732073757065727365646564206974', 0, 0, NULL, false, false, 1, 0, NULL, NULL, NULL, NULL);
+INSERT INTO golden.timer VALUES (9, 1795891986894, '000901a2-2381-01ce-4873-a44900404cd1', 'mail', NULL, '\x68616e646564206f75742032', 0, 1, NULL, false, false, 1, 0, NULL, NULL, NULL, NULL);
+INSERT INTO golden.timer VALUES (10, 4102444800000, '000a01a2-2381-01d0-4873-a44900404cd3', 'mail', NULL, '\x747269656420616761696e', 2, 1, NULL, false, true, 1, 0, NULL, NULL, NULL, NULL);
+INSERT INTO golden.timer VALUES (15, 144839933155328, '000f03bb-2cc3-d800-4873-a44900404cd9', 'mail', NULL, '\x68656c642030', 0, 0, NULL, false, true, 1, 1, 1795891986892, NULL, NULL, NULL);
+INSERT INTO golden.timer VALUES (16, 144839933155328, '001003bb-2cc3-d800-4873-a44900404cda', 'mail', NULL, '\x68656c642031', 0, 0, NULL, false, true, 1, 2, 1795891986892, NULL, NULL, NULL);
+INSERT INTO golden.timer VALUES (17, 4102444800000, '001103bb-2cc3-d800-4873-a44900404cdb', 'mail', NULL, '\x65787069726573', 0, 0, NULL, false, false, 1, 0, NULL, 4102444800007, 250, '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01');
+INSERT INTO golden.watermark VALUES ('cbe9093b-f777-1ec9-d164-a7ddec28c6bb', 0, 1795891987892);
 ALTER TABLE ONLY golden.dead
     ADD CONSTRAINT dead_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY golden.done
     ADD CONSTRAINT done_pkey PRIMARY KEY (part, ended, id, due);
 ALTER TABLE ONLY golden.gate
     ADD CONSTRAINT gate_pkey PRIMARY KEY (part);
-ALTER TABLE ONLY golden.kind
-    ADD CONSTRAINT kind_pkey PRIMARY KEY (name);
 ALTER TABLE ONLY golden.lease
     ADD CONSTRAINT lease_pkey PRIMARY KEY (part);
 ALTER TABLE ONLY golden.meta
@@ -1238,6 +1246,8 @@ ALTER TABLE ONLY golden.node
     ADD CONSTRAINT node_pkey PRIMARY KEY (node);
 ALTER TABLE ONLY golden.permit
     ADD CONSTRAINT permit_pkey PRIMARY KEY (name, node);
+ALTER TABLE ONLY golden.rule
+    ADD CONSTRAINT rule_pkey PRIMARY KEY (name);
 ALTER TABLE ONLY golden.seq
     ADD CONSTRAINT seq_pkey PRIMARY KEY (node, seq);
 ALTER TABLE ONLY golden.setting

@@ -29,7 +29,7 @@ struct With<'a> {
 }
 
 fn arm(client: &mut Client, schema: &Schema, with: With<'_>) -> Result<DurableId, postgres::Error> {
-    let call = "SELECT {s}.wheelwork_schedule_with('mail', $1, 'x', $2, $3, $4, $5)";
+    let call = "SELECT {s}.wheelwork_schedule_with_at('mail', $1, 'x', $2, $3, $4, $5)";
     let With {
         key,
         expires,

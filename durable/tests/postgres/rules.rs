@@ -6,9 +6,9 @@
 
 use crate::all_may_go::AllMayGo;
 use crate::own_schema::Schema;
-use crate::versions::{NUMBER, OldNode, numbers, of_3};
-use postgres::Client;
+use crate::versions::{NUMBER, OldNode, Role, numbers, of_3};
 use postgres::error::SqlState;
+use postgres::{Client, NoTls};
 use std::num::NonZeroU32;
 use wheelwork_durable::contract::{
     Outcome, RuleChange, SharedStore, Store, Want, WantedCalls, Write,
@@ -120,7 +120,7 @@ fn sql_pauses_and_resumes() {
     assert_eq!(call("pause", &"k".repeat(1_025)), bad);
     assert_eq!(call("pause", ""), Ok(true));
     assert_eq!(call("pause", &"k".repeat(1_024)), Ok(true));
-    let many = "INSERT INTO {s}.kind (name, paused) SELECT '=kind-' || n, true
+    let many = "INSERT INTO {s}.rule (name, paused) SELECT '=kind-' || n, true
         FROM generate_series(1, 997) g (n)";
     schema.client().batch_execute(&schema.sql(many)).unwrap();
     let full = Err(SqlState::PROGRAM_LIMIT_EXCEEDED);
@@ -137,7 +137,8 @@ fn what_is_no_rule_is_passed_over() {
         return;
     };
     let mut store = node(&schema);
-    let others = "INSERT INTO {s}.kind (name, paused, since, per_second, burst, calls) VALUES
+    let others =
+        "INSERT INTO {s}.rule (name, paused, paused_since, per_second, burst, calls) VALUES
         ('mail', true, 5, NULL, NULL, NULL), ('*', true, 5, NULL, NULL, NULL),
         ('=nothing', false, NULL, NULL, NULL, NULL), ('=mail', true, NULL, 'NaN', 1, 0),
         ('=order', false, 7, 2.5, NULL, -1), ('*tenant', false, NULL, 2.5, 9, 4294967296)";
@@ -161,17 +162,17 @@ fn what_a_rate_has_counted_stays() {
     let mut store = node(&schema);
     let rate = Rate::new(5.0, NonZeroU32::MIN);
     change(&mut store, &mail(), RuleChange::Rate(rate));
-    let counts = schema.sql("UPDATE {s}.kind SET slot = 77");
+    let counts = schema.sql("UPDATE {s}.rule SET full_at_us = 77");
     schema.client().batch_execute(&counts).unwrap();
     pause(&mut store, &mail());
     change(&mut store, &mail(), RuleChange::Resume);
-    let slot = schema.sql("SELECT slot FROM {s}.kind WHERE per_second = 5");
+    let slot = schema.sql("SELECT full_at_us FROM {s}.rule WHERE per_second = 5");
     let slot = schema.client().query_one(&slot, &[]).unwrap();
     assert_eq!(slot.get::<_, i64>(0), 77);
     // The bucket of another rate begins empty: it counts in other times.
     let rate = Rate::new(0.5, NonZeroU32::MAX);
     change(&mut store, &mail(), RuleChange::Rate(rate));
-    let slot = schema.sql("SELECT slot FROM {s}.kind WHERE per_second = 0.5");
+    let slot = schema.sql("SELECT full_at_us FROM {s}.rule WHERE per_second = 0.5");
     let slot = schema.client().query_one(&slot, &[]).unwrap();
     assert_eq!(slot.get::<_, Option<i64>>(0), None);
 }
@@ -218,11 +219,57 @@ fn sql(client: &mut Client, schema: &Schema, call: &str) -> Result<bool, (SqlSta
 
 /// The number of all rules, and what the bucket of the only one has counted.
 fn counted(schema: &Schema) -> (i64, Option<i64>) {
-    let counted = "SELECT s.value, (SELECT k.slot FROM {s}.kind k) FROM {s}.setting s
-        WHERE s.name = 'kinds'";
+    let counted = "SELECT s.value, (SELECT k.full_at_us FROM {s}.rule k) FROM {s}.setting s
+        WHERE s.name = 'rules'";
     let row = schema.client().query_one(&schema.sql(counted), &[]);
     let row = row.unwrap();
     (row.get(0), row.get(1))
+}
+
+/// A rule holds for the whole fleet, so not everybody changes it who may use the schema.
+#[test]
+fn sql_changes_rules_for_roles_that_may_update_them() {
+    let Some(schema) = Schema::new("rules_rights") else {
+        return;
+    };
+    drop(schema.store());
+    let close = schema.sql("SELECT {s}.wheelwork_close(5, 'a test')");
+    schema.client().execute(&close, &[]).unwrap();
+    let calls = [
+        "pause('mail')",
+        "resume('mail')",
+        "pause_keys('a')",
+        "resume_keys('a')",
+        "set_rate('mail', 1, 1)",
+        "clear_rate('mail')",
+        "set_rate_keys('a', 1, 1)",
+        "clear_rate_keys('a')",
+        "set_calls('mail', 1)",
+        "clear_calls('mail')",
+        "set_calls_keys('a', 1)",
+        "clear_calls_keys('a')",
+    ];
+    let shop = Role::new(&schema, "shop", "");
+    let mut client = Client::connect(&shop.database(), NoTls).unwrap();
+    for call in calls {
+        let (code, says) = sql(&mut client, &schema, call).unwrap_err();
+        assert_eq!(code, SqlState::INSUFFICIENT_PRIVILEGE, "{call}");
+        assert!(
+            says.contains(".rule may not change rules"),
+            "{call}: {says}"
+        );
+    }
+    let operator = Role::new(&schema, "operator", "GRANT UPDATE ON {s}.rule TO {r}");
+    let mut client = Client::connect(&operator.database(), NoTls).unwrap();
+    for call in calls {
+        assert_eq!(sql(&mut client, &schema, call), Ok(true), "{call}");
+    }
+    // What these functions call is nobody's, nor does its owner call it with half of a change.
+    let inner = "change_rule('=mail', 'rate', NULL, 1, 1)";
+    let (code, _) = sql(&mut client, &schema, inner).unwrap_err();
+    assert_eq!(code, SqlState::INSUFFICIENT_PRIVILEGE);
+    let (code, _) = sql(&mut schema.client(), &schema, inner).unwrap_err();
+    assert_eq!(code, SqlState::NULL_VALUE_NOT_ALLOWED);
 }
 
 /// What a function of SQL has done is what a node's call does.
@@ -245,7 +292,7 @@ fn sql_sets_rates_and_limits_of_calls() {
         store.rules().unwrap().iter().map(parts).collect::<Vec<_>>(),
         [(mail(), rate(2.5, 9), None)]
     );
-    let set = "UPDATE {s}.kind SET slot = 77";
+    let set = "UPDATE {s}.rule SET full_at_us = 77";
     schema.client().batch_execute(&schema.sql(set)).unwrap();
     // It is so already, also for a node: nothing changes, and no node has news.
     let before = counted(&schema);
@@ -290,7 +337,7 @@ fn sql_sets_rates_and_limits_of_calls() {
     assert_eq!(store.rules().unwrap(), []);
     let left = schema
         .client()
-        .query(&schema.sql("SELECT 1 FROM {s}.kind"), &[])
+        .query(&schema.sql("SELECT 1 FROM {s}.rule"), &[])
         .unwrap();
     assert!(left.is_empty());
     // The least that there is.
@@ -392,7 +439,7 @@ fn sql_refuses_what_is_no_rate_or_limit_of_calls() {
         }
     }
     assert_eq!(counted(&schema), before);
-    let many = "INSERT INTO {s}.kind (name, paused) SELECT '=kind-' || n, true
+    let many = "INSERT INTO {s}.rule (name, paused) SELECT '=kind-' || n, true
         FROM generate_series(1, 999) g (n)";
     schema.client().batch_execute(&schema.sql(many)).unwrap();
     let full = "there are 1,000 rules already, and no store has more";

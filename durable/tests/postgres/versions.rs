@@ -421,7 +421,7 @@ fn a_role_without_rights_is_told() {
     assert!(next(&handled).0.starts_with("handed out"));
     durable.stop().unwrap();
     let mut client = Client::connect(&node.database(), NoTls).unwrap();
-    let write = "INSERT INTO {s}.kind (name) VALUES ('mail'); DELETE FROM {s}.done;
+    let write = "INSERT INTO {s}.rule (name) VALUES ('mail'); DELETE FROM {s}.done;
         SELECT {s}.wheelwork_close(3, '')";
     client.batch_execute(&schema.sql(write)).unwrap();
     let outbox_calls = only_calls();
@@ -468,7 +468,7 @@ fn what_an_operator_makes_belongs_to_the_owner_of_the_tables() {
 /// What a schema has: its columns, functions, constraints, indexes and rights, a line each.
 fn made_of(schema: &Schema) -> BTreeSet<String> {
     let all = "SELECT concat_ws(' ', 'column', table_name, column_name, data_type, is_nullable,
-            column_default) FROM information_schema.columns WHERE table_schema = '{s}'
+            column_default, collation_name) FROM information_schema.columns WHERE table_schema = '{s}'
         UNION ALL SELECT concat_ws(' ', 'function', pg_get_functiondef(p.oid), p.proacl)
             FROM pg_proc p WHERE p.pronamespace = '{s}'::regnamespace
         UNION ALL SELECT concat_ws(' ', 'constraint', c.conname, pg_get_constraintdef(c.oid))

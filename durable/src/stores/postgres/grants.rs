@@ -2,7 +2,7 @@
 //! two nodes wait for each other's rules.
 
 use super::session::{Live, OneTrouble, trouble_of_one};
-use super::statements::grant::{CallsOf, LockRule, LockedRule, PutCalls, ReadCalls, SetSlot};
+use super::statements::grant::{CallsOf, LockRule, LockedRule, PutCalls, ReadCalls, SetFullAt};
 use crate::store::grant::{Grant, NodeCalls, Want, WantedCalls, share_calls, take_tokens};
 use crate::store::rule::Rate;
 use std::num::NonZeroU32;
@@ -48,12 +48,12 @@ async fn grant_within(live: &Live, node: Uuid, want: &Want) -> Result<Grant, Err
         return Ok(grant);
     };
     if let Some(rate) = rate_of(&rule).filter(|_| want.tokens > 0) {
-        let full_at = rule.slot.and_then(|slot| u64::try_from(slot).ok());
+        let full_at = rule.full_at_us.and_then(|at| u64::try_from(at).ok());
         let now = u64::try_from(rule.now).unwrap_or_default();
         let (tokens, full_at, next) = take_tokens(rate, full_at, now, want.tokens);
         (grant.tokens, grant.next) = (tokens, next);
-        let slot = i64::try_from(full_at).unwrap_or(i64::MAX);
-        live.ask(&SetSlot { name, slot }).await?;
+        let full_at_us = i64::try_from(full_at).unwrap_or(i64::MAX);
+        live.ask(&SetFullAt { name, full_at_us }).await?;
     }
     if let (Some(wanted), Some(calls)) = (want.calls, rule.calls) {
         let all = live.ask(&ReadCalls { name }).await?;
@@ -76,7 +76,7 @@ fn calls_of<'a>(
     let node_calls = |of: &CallsOf| NodeCalls {
         has: count(of.calls),
         wants: count(of.wants),
-        since: u64::try_from(of.since).unwrap_or_default(),
+        since: u64::try_from(of.since_us).unwrap_or_default(),
     };
     let own = all.iter().find(|of| of.node == node).map(node_calls);
     let others = all.iter().filter(|of| of.node != node).map(node_calls);
@@ -86,7 +86,7 @@ fn calls_of<'a>(
         ..NodeCalls::default()
     });
     let (has, may_make) = share_calls(calls, wanted, own, &others);
-    let since = match has > own.has {
+    let since_us = match has > own.has {
         true => now,
         false => i64::try_from(own.since).unwrap_or(now),
     };
@@ -95,7 +95,7 @@ fn calls_of<'a>(
         node,
         calls: has.into(),
         wanted: wanted.most.into(),
-        since,
+        since_us,
     };
     (may_make, put)
 }

@@ -50,7 +50,7 @@ impl Tables {
     pub fn clear(&mut self) {
         self.run(
             "TRUNCATE {s}.timer, {s}.dead, {s}.done, {s}.node, {s}.watermark, {s}.seq;
-            DELETE FROM {s}.kind;
+            DELETE FROM {s}.rule;
             UPDATE {s}.lease SET owner = NULL, epoch = 0, claimed_upto = -1, raise_upto = -1,
                 clean = true",
         );

@@ -505,7 +505,7 @@ $$";
 /// no transaction of a user raises it, since that would lock the table of nodes until it ends. The
 /// note is read after the floor: a floor that has no note does not fall. A trace that is none is
 /// left out, as everywhere.
-pub(super) const SCHEDULE_WITH: &str = "CREATE FUNCTION {s}.wheelwork_schedule_with(
+pub(super) const SCHEDULE_WITH_AT: &str = "CREATE FUNCTION {s}.wheelwork_schedule_with_at(
     kind text, due bigint, payload bytea, key text, expires bigint, limit_ms bigint, trace text)
 RETURNS uuid LANGUAGE plpgsql VOLATILE
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

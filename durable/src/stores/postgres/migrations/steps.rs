@@ -56,18 +56,18 @@ pub(in crate::stores::postgres) const STEPS: &[Step] = &[
     },
 ];
 
-/// `setting` has numbers of the schema, and the program that has set each. `kind` and `done` are
-/// room for a kind's state and for timers that have ended. A recurring timer keeps its id, and two
-/// of its runs may end in one millisecond: they differ in their deadline. A name in `kind` begins
+/// `setting` has numbers of the schema, and the program that has set each. `rule` and `done` are
+/// room for rules and for timers that have ended. A recurring timer keeps its id, and two
+/// of its runs may end in one millisecond: they differ in their deadline. A name in `rule` begins
 /// with `=` if it is a kind, and with `*` if it is the beginning of several: no kind meets such a
 /// beginning.
 const STEP_4: &[&str] = &[
     "CREATE TABLE {s}.setting (
         name text PRIMARY KEY, value bigint NOT NULL, program text NOT NULL DEFAULT '')",
-    "INSERT INTO {s}.setting (name, value) VALUES ('step', 3), ('partitions', {n}), ('kinds', 0)",
-    "CREATE TABLE {s}.kind (
-        name text PRIMARY KEY, paused boolean NOT NULL DEFAULT false, since bigint,
-        per_second float8, burst bigint, slot bigint, calls bigint)",
+    "INSERT INTO {s}.setting (name, value) VALUES ('step', 3), ('partitions', {n}), ('rules', 0)",
+    "CREATE TABLE {s}.rule (
+        name text PRIMARY KEY, paused boolean NOT NULL DEFAULT false,
+        paused_since bigint, per_second float8, burst bigint, full_at_us bigint, calls bigint)",
     "CREATE TABLE {s}.done (
         part smallint NOT NULL, ended bigint NOT NULL, id uuid NOT NULL, due bigint NOT NULL,
         began bigint, took_us bigint, kind text NOT NULL, key text, attempts bigint NOT NULL,
@@ -87,7 +87,7 @@ const LOCKS_4: &[&str] = &["ALTER TABLE {s}.node
 const STEP_5: &[&str] = &[
     "CREATE TABLE {s}.permit (
         name text NOT NULL, node uuid NOT NULL, calls bigint NOT NULL, wants bigint NOT NULL,
-        since bigint NOT NULL, PRIMARY KEY (name, node))",
+        since_us bigint NOT NULL, PRIMARY KEY (name, node))",
     partitions::GATE,
     partitions::SMALL,
     partitions::PART,
@@ -100,7 +100,7 @@ const STEP_5: &[&str] = &[
     functions::RESCHEDULE_KEY_AT_5,
     functions::CLOSE_FOR_HELD,
     functions::RELEASE_HELD,
-    functions::SCHEDULE_WITH,
+    functions::SCHEDULE_WITH_AT,
     rules::CHANGE_RULE,
     rules::PAUSE,
     rules::RESUME,

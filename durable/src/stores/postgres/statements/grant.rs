@@ -1,6 +1,6 @@
 //! Grant: tokens and calls of a rule for a node.
 //!
-//! `kind.slot` says when the bucket of a rule is full, in microseconds since the Unix epoch.
+//! `rule.full_at_us` says when the bucket of a rule is full, in microseconds since the Unix epoch.
 //! `permit` has the calls that each node may make. Who grants locks the row of the rule first. So
 //! grants of a rule come one after the other, and each sees those before it.
 
@@ -10,7 +10,7 @@ use uuid::Uuid;
 /// What a session prepares of this file.
 pub(super) const ALL: &[&Sql] = &[
     LockRule::SQL,
-    SetSlot::SQL,
+    SetFullAt::SQL,
     ReadCalls::SQL,
     PutCalls::SQL,
     ForgetCalls::SQL,
@@ -20,7 +20,7 @@ pub(super) const ALL: &[&Sql] = &[
 pub(crate) struct LockedRule {
     pub(in crate::stores::postgres) per_second: Option<f64>,
     pub(in crate::stores::postgres) burst: Option<i64>,
-    pub(in crate::stores::postgres) slot: Option<i64>,
+    pub(in crate::stores::postgres) full_at_us: Option<i64>,
     pub(in crate::stores::postgres) calls: Option<i64>,
     /// When the transaction began, in microseconds.
     pub(in crate::stores::postgres) now: i64,
@@ -31,7 +31,7 @@ pub(crate) struct CallsOf {
     pub(in crate::stores::postgres) node: Uuid,
     pub(in crate::stores::postgres) calls: i64,
     pub(in crate::stores::postgres) wants: i64,
-    pub(in crate::stores::postgres) since: i64,
+    pub(in crate::stores::postgres) since_us: i64,
 }
 
 statement! {
@@ -40,20 +40,20 @@ statement! {
     -> LockedRule = |row| LockedRule {
         per_second: row.get(0),
         burst: row.get(1),
-        slot: row.get(2),
+        full_at_us: row.get(2),
         calls: row.get(3),
         now: row.get(4),
     };
     "
-SELECT per_second, burst, slot, calls, (extract(epoch FROM now()) * 1000000)::bigint
-FROM {s}.kind WHERE name = :name FOR UPDATE"
+SELECT per_second, burst, full_at_us, calls, (extract(epoch FROM now()) * 1000000)::bigint
+FROM {s}.rule WHERE name = :name FOR UPDATE"
 }
 
 statement! {
     /// When the bucket is full from now on.
-    SetSlot<'a> { name: &'a str, slot: i64 }
+    SetFullAt<'a> { name: &'a str, full_at_us: i64 }
     -> () = |_| ();
-    "UPDATE {s}.kind SET slot = :slot WHERE name = :name"
+    "UPDATE {s}.rule SET full_at_us = :full_at_us WHERE name = :name"
 }
 
 statement! {
@@ -63,22 +63,22 @@ statement! {
         node: row.get(0),
         calls: row.get(1),
         wants: row.get(2),
-        since: row.get(3),
+        since_us: row.get(3),
     };
     "
-SELECT p.node, p.calls, p.wants, p.since FROM {s}.permit p JOIN {s}.node n ON n.node = p.node
+SELECT p.node, p.calls, p.wants, p.since_us FROM {s}.permit p JOIN {s}.node n ON n.node = p.node
 WHERE p.name = :name AND n.until > now() AND NOT n.dead"
 }
 
 statement! {
     /// The calls that a node has from now on.
-    PutCalls<'a> { name: &'a str, node: Uuid, calls: i64, wanted: i64, since: i64 }
+    PutCalls<'a> { name: &'a str, node: Uuid, calls: i64, wanted: i64, since_us: i64 }
     -> () = |_| ();
     "
-INSERT INTO {s}.permit (name, node, calls, wants, since)
-    VALUES (:name, :node, :calls, :wanted, :since)
+INSERT INTO {s}.permit (name, node, calls, wants, since_us)
+    VALUES (:name, :node, :calls, :wanted, :since_us)
 ON CONFLICT (name, node) DO UPDATE SET calls = excluded.calls, wants = excluded.wants,
-    since = excluded.since"
+    since_us = excluded.since_us"
 }
 
 statement! {
@@ -87,5 +87,5 @@ statement! {
     -> () = |_| ();
     "
 DELETE FROM {s}.permit p WHERE NOT EXISTS (SELECT 1 FROM {s}.node n WHERE n.node = p.node)
-    OR NOT EXISTS (SELECT 1 FROM {s}.kind k WHERE k.name = p.name)"
+    OR NOT EXISTS (SELECT 1 FROM {s}.rule r WHERE r.name = p.name)"
 }

@@ -200,7 +200,7 @@ statement! {
     -> (i64, i64) = |row| (row.get(0), row.get(1));
     "
 UPDATE {s}.watermark w SET upto = GREATEST(w.upto, :upto) FROM {s}.setting s
-    WHERE w.node = :node AND w.gen = :number AND s.name = 'kinds' RETURNING w.upto, s.value"
+    WHERE w.node = :node AND w.gen = :number AND s.name = 'rules' RETURNING w.upto, s.value"
 }
 
 statement! {

@@ -96,7 +96,7 @@ statement! {
         |row| (row.get::<_, Option<i64>>(0).map(time), row.get(1), row.get(2));
     "
 SELECT min(t.due), extract(epoch FROM now())::float8,
-    (SELECT s.value FROM {s}.setting s WHERE s.name = 'kinds')
+    (SELECT s.value FROM {s}.setting s WHERE s.name = 'rules')
     FROM unnest(:part::smallint[]) p (part)
     CROSS JOIN LATERAL (
     SELECT r.due FROM {s}.timer r WHERE r.part = p.part AND r.due >= :from

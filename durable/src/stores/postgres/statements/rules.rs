@@ -25,7 +25,7 @@ statement! {
     /// RulesLock: no other transaction changes a rule before this one has ended.
     LockRules {}
     -> () = |_| ();
-    "SELECT value FROM {s}.setting WHERE name = 'kinds' FOR UPDATE"
+    "SELECT value FROM {s}.setting WHERE name = 'rules' FOR UPDATE"
 }
 
 statement! {
@@ -33,8 +33,8 @@ statement! {
     ReadRules {}
     -> (i64, Option<Rule>) = |row| (row.get(0), rule_of(row));
     "
-SELECT s.value, k.name, k.paused, k.since, k.per_second, k.burst, k.calls
-FROM {s}.setting s LEFT JOIN {s}.kind k ON true WHERE s.name = 'kinds'"
+SELECT s.value, r.name, r.paused, r.paused_since, r.per_second, r.burst, r.calls
+FROM {s}.setting s LEFT JOIN {s}.rule r ON true WHERE s.name = 'rules'"
 }
 
 statement! {
@@ -43,33 +43,33 @@ statement! {
     PutRule<'a> {
         name: &'a str,
         paused: bool,
-        since: Option<i64>,
+        paused_since: Option<i64>,
         per_second: Option<f64>,
         burst: Option<i64>,
         calls: Option<i64>,
     }
     -> () = |_| ();
     "
-INSERT INTO {s}.kind AS k (name, paused, since, per_second, burst, calls)
-    VALUES (:name, :paused, :since, :per_second, :burst, :calls)
-ON CONFLICT (name) DO UPDATE SET paused = excluded.paused, since = excluded.since,
+INSERT INTO {s}.rule AS r (name, paused, paused_since, per_second, burst, calls)
+    VALUES (:name, :paused, :paused_since, :per_second, :burst, :calls)
+ON CONFLICT (name) DO UPDATE SET paused = excluded.paused, paused_since = excluded.paused_since,
     per_second = excluded.per_second, burst = excluded.burst, calls = excluded.calls,
-    slot = CASE WHEN (k.per_second, k.burst) IS NOT DISTINCT FROM
-        (excluded.per_second, excluded.burst) THEN k.slot END"
+    full_at_us = CASE WHEN (r.per_second, r.burst) IS NOT DISTINCT FROM
+        (excluded.per_second, excluded.burst) THEN r.full_at_us END"
 }
 
 statement! {
     /// Deletes a rule that has no part any more.
     DropRule<'a> { name: &'a str }
     -> () = |_| ();
-    "DELETE FROM {s}.kind WHERE name = :name"
+    "DELETE FROM {s}.rule WHERE name = :name"
 }
 
 statement! {
     /// RulesRaise: nodes read the rules again.
     RaiseRules {}
     -> () = |_| ();
-    "UPDATE {s}.setting SET value = value + 1 WHERE name = 'kinds'"
+    "UPDATE {s}.setting SET value = value + 1 WHERE name = 'rules'"
 }
 
 /// A rule from its columns. Others may have written them: what is no part of a rule is left out.
@@ -106,7 +106,7 @@ fn put(rule: &Rule, name: &str) -> impl Statement<Answer = ()> {
     PutRule {
         name,
         paused: rule.paused_since.is_some(),
-        since: rule.paused_since.map(millis),
+        paused_since: rule.paused_since.map(millis),
         per_second: rule.rate.map(Rate::per_second),
         burst: rule.rate.map(|rate| count(rate.burst())),
         calls: rule.calls.map(count),

@@ -26,7 +26,7 @@ const SOURCES: [&str; 13] = [
 ];
 
 /// The types of parameters without a cast: those of the columns that they are compared with.
-static TYPES: [(&str, Type); 32] = [
+static TYPES: [(&str, Type); 33] = [
     ("after", Type::UUID),
     ("before", Type::INT8),
     ("before_due", Type::INT8),
@@ -38,6 +38,7 @@ static TYPES: [(&str, Type); 32] = [
     ("ended", Type::INT8),
     ("epoch", Type::INT8),
     ("from", Type::INT8),
+    ("full_at_us", Type::INT8),
     ("id", Type::UUID),
     ("key", Type::TEXT),
     ("kind", Type::TEXT),
@@ -49,11 +50,11 @@ static TYPES: [(&str, Type); 32] = [
     ("number", Type::INT8),
     ("part", Type::INT2),
     ("paused", Type::BOOL),
+    ("paused_since", Type::INT8),
     ("per_second", Type::FLOAT8),
     ("program", Type::TEXT),
     ("seq", Type::INT8),
-    ("since", Type::INT8),
-    ("slot", Type::INT8),
+    ("since_us", Type::INT8),
     ("slow", Type::BOOL),
     ("until", Type::INT8),
     ("upto", Type::INT8),
