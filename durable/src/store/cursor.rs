@@ -103,6 +103,9 @@ impl FromStr for ListCursor {
 /// there. It names a place, and no record, so it holds when records come and go, when the program
 /// starts again, and on each node of a fleet.
 ///
+/// A list is read by it, and no feed is followed: a record may be written later whose run has ended
+/// before this place (`docs/limits.md`).
+///
 /// As a text it has 56 hexadecimal digits, and goes through a URL.
 ///
 /// # Example
