@@ -98,10 +98,12 @@ pub use store::snapshot::BackupReport;
 pub use store::unhandled::UnhandledKind;
 pub use store::when::{PayloadBytes, When};
 pub use stores::memory::Memory;
+#[cfg(feature = "diesel")]
+pub use stores::postgres::DieselConnection;
 #[cfg(feature = "postgres")]
 pub use stores::postgres::{
-    BlockingTransaction, OutboxKeyed, OutboxWithin, Postgres, PostgresBuilder, PostgresOutbox,
-    PostgresTransaction,
+    AsyncOutboxClient, AsyncOutboxKeyed, AsyncOutboxWithin, BlockingTransaction, OutboxClient,
+    OutboxKeyed, OutboxWithin, Postgres, PostgresBuilder, PostgresOutbox, PostgresTransaction,
 };
 #[cfg(feature = "redb")]
 pub use stores::redb::{CheckReport, Redb, RedbBuilder, SalvageReport};

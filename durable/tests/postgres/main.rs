@@ -7,6 +7,7 @@ mod all_may_go;
 mod answers;
 #[path = "../common/both_stores/mod.rs"]
 mod both_stores;
+mod clients;
 mod contract;
 mod databases;
 mod done;

@@ -74,14 +74,14 @@ fn so_it_may_in_async_code() {
         let (mut client, connection) = connected.unwrap();
         tokio::spawn(connection);
         let transaction = client.transaction().await.unwrap();
-        let timers = outbox.within_async(&transaction);
+        let mut timers = outbox.within_async(&transaction);
         let scheduled = timers.schedule("mail", MS * 50, "async");
         scheduled.await.unwrap();
         let later = timers.key("k").schedule("mail", HOUR, "later");
         let id = later.await.unwrap();
         transaction.commit().await.unwrap();
         let transaction = client.transaction().await.unwrap();
-        let timers = outbox.within_async(&transaction);
+        let mut timers = outbox.within_async(&transaction);
         assert!(timers.cancel(id).await.unwrap());
         for key in ["moved", "cancelled"] {
             let scheduled = timers.key(key).schedule("mail", HOUR, key);
@@ -341,8 +341,8 @@ fn the_outbox_takes_transactions_of_both_clients_and_of_handlers() {
         for key in ["tokio kept", "tokio lost"] {
             let transaction = client.transaction().await.unwrap();
             let hour = Duration::from_secs(3_600);
-            let timers = outbox.within_async(&transaction).key(key);
-            timers.schedule("later", hour, key).await.unwrap();
+            let mut timers = outbox.within_async(&transaction);
+            timers.key(key).schedule("later", hour, key).await.unwrap();
             if key == "tokio kept" {
                 transaction.commit().await.unwrap();
             } else {

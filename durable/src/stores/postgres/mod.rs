@@ -23,5 +23,10 @@ mod transaction;
 
 pub use blocking::{BlockingTransaction, PostgresTransaction};
 pub use connect::PostgresBuilder;
-pub use outbox::{OutboxKeyed, OutboxWithin, PostgresOutbox};
+#[cfg(feature = "diesel")]
+pub use outbox::DieselConnection;
+pub use outbox::{
+    AsyncOutboxClient, AsyncOutboxKeyed, AsyncOutboxWithin, OutboxClient, OutboxKeyed,
+    OutboxWithin, PostgresOutbox,
+};
 pub use store::Postgres;

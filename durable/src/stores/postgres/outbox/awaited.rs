@@ -1,0 +1,157 @@
+//! Awaited: the calls of the outbox that are awaited.
+
+use super::calls::{Of, Texts};
+use super::clients::AsyncOutboxClient;
+use crate::store::row::DurableId;
+use crate::store::when::{PayloadBytes, When};
+use crate::stores::postgres::statements::rows::durable_id;
+use std::fmt;
+
+/// The calls of an outbox inside a transaction. Made by
+/// [`PostgresOutbox::within_async`](crate::PostgresOutbox::within_async), for example.
+///
+/// All calls return the errors of the database, as the client has them.
+///
+/// # Example
+/// ```
+/// use std::time::Duration;
+/// use wheelwork_durable::{DurableId, PostgresOutbox};
+///
+/// async fn extend(
+///     transaction: &tokio_postgres::Transaction<'_>,
+///     outbox: &PostgresOutbox,
+///     timer: DurableId,
+/// ) -> Result<bool, tokio_postgres::Error> {
+///     outbox.within_async(transaction).reschedule(timer, Duration::from_secs(60)).await
+/// }
+/// ```
+pub struct AsyncOutboxWithin<'a, T> {
+    texts: &'a Texts,
+    transaction: T,
+}
+
+/// The calls of an outbox for the timer with a key. Made by [`AsyncOutboxWithin::key`].
+///
+/// # Example
+/// ```
+/// use wheelwork_durable::PostgresOutbox;
+///
+/// async fn paid(
+///     transaction: &tokio_postgres::Transaction<'_>,
+///     outbox: &PostgresOutbox,
+/// ) -> Result<bool, tokio_postgres::Error> {
+///     outbox.within_async(transaction).key("order-4711").cancel().await
+/// }
+/// ```
+pub struct AsyncOutboxKeyed<'a, T> {
+    texts: &'a Texts,
+    transaction: &'a mut T,
+    key: &'a str,
+}
+
+impl<'a, T> AsyncOutboxWithin<'a, T> {
+    pub(super) fn new(texts: &'a Texts, transaction: T) -> Self {
+        Self { texts, transaction }
+    }
+}
+
+impl<T: AsyncOutboxClient> AsyncOutboxWithin<'_, T> {
+    /// The calls for the timer with this key: one timer a key.
+    #[must_use]
+    pub fn key<'k>(&'k mut self, key: &'k str) -> AsyncOutboxKeyed<'k, T> {
+        AsyncOutboxKeyed {
+            texts: self.texts,
+            transaction: &mut self.transaction,
+            key,
+        }
+    }
+
+    /// Arms a timer. It is there when the transaction is committed.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn schedule(
+        &mut self,
+        kind: &str,
+        when: impl Into<When>,
+        payload: impl Into<PayloadBytes>,
+    ) -> Result<DurableId, T::Error> {
+        let payload = payload.into();
+        let call = self.texts.schedule(None, kind, when.into(), &payload);
+        self.transaction.id(&call).await.map(durable_id)
+    }
+
+    /// Cancels a timer. `true`: no handler is given it, once the transaction is committed. Until
+    /// then it does not fire, and other calls that would end or move it wait.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn cancel(&mut self, id: DurableId) -> Result<bool, T::Error> {
+        let call = self.texts.cancel(Of::Id(id));
+        self.transaction.is_done(&call).await
+    }
+
+    /// Gives a timer another deadline. `false`: it was handed out already, or has ended.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn reschedule(
+        &mut self,
+        id: DurableId,
+        when: impl Into<When>,
+    ) -> Result<bool, T::Error> {
+        let call = self.texts.reschedule(Of::Id(id), when.into());
+        self.transaction.is_done(&call).await
+    }
+}
+
+impl<T: AsyncOutboxClient> AsyncOutboxKeyed<'_, T> {
+    /// Arms the timer with this key, in place of the one that there is, if that was not handed out.
+    /// Until the transaction is committed, other calls that use the key wait.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn schedule(
+        self,
+        kind: &str,
+        when: impl Into<When>,
+        payload: impl Into<PayloadBytes>,
+    ) -> Result<DurableId, T::Error> {
+        let payload = payload.into();
+        let key = Some(self.key);
+        let call = self.texts.schedule(key, kind, when.into(), &payload);
+        self.transaction.id(&call).await.map(durable_id)
+    }
+
+    /// Cancels the timer. `false`: there is none, or it was handed out already.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn cancel(self) -> Result<bool, T::Error> {
+        let call = self.texts.cancel(Of::Key(self.key));
+        self.transaction.is_done(&call).await
+    }
+
+    /// Gives the timer another deadline. `false`: there is none, or it was handed out already.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn reschedule(self, when: impl Into<When>) -> Result<bool, T::Error> {
+        let call = self.texts.reschedule(Of::Key(self.key), when.into());
+        self.transaction.is_done(&call).await
+    }
+}
+
+impl<T> fmt::Debug for AsyncOutboxWithin<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AsyncOutboxWithin").finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for AsyncOutboxKeyed<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AsyncOutboxKeyed")
+            .field("key", &self.key)
+            .finish_non_exhaustive()
+    }
+}
