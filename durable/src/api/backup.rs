@@ -25,10 +25,11 @@ impl DurableClient {
     ///
     /// # Errors
     /// [`DurableError::Refused`]: there is a file of this name already, which stays as it is; the
-    /// new file could not be written, because its disk is full for instance; a timer that was to be
-    /// copied is damaged; or the service was stopped meanwhile. No copy is left then, and the store
-    /// goes on. A store that is in no file is refused in the same way: a database has backups of
-    /// its own. Otherwise as [`cancel`](Self::cancel).
+    /// new file could not be written, because its disk is full for instance; a timer or a record
+    /// that was to be copied is damaged; the file has a table that this version does not know; or
+    /// the service was stopped meanwhile. No copy is left then, and the store goes on. A store that
+    /// is in no file is refused in the same way: a database has backups of its own. Otherwise as
+    /// [`cancel`](Self::cancel).
     ///
     /// # Example
     /// ```

@@ -40,6 +40,10 @@ pub struct DoneQuery {
 pub struct DonePage {
     /// The runs, by when they have ended: the newest first, unless the query says otherwise.
     pub done: Vec<DoneTimer>,
+    /// How many records are left out, because this version cannot read them: damage of a file, or
+    /// a later version, has made them so. Filters do not count here.
+    /// [`Redb::check`](crate::Redb::check) tells them one by one.
+    pub unreadable: usize,
     /// Where the next page begins. `None`: this is the last one. A next page may have no runs.
     pub next: Option<DoneCursor>,
 }
@@ -205,12 +209,13 @@ impl DurableClient {
         let Some(paged) = query.paged() else {
             return Ok(DonePage::default());
         };
-        let (found, next) = self
+        let found = self
             .shared
             .ask_and_wait(|teller| Request::done(paged, query.limit, teller))?;
         Ok(DonePage {
-            done: found.into_iter().flatten().collect(),
-            next: next.map(DoneCursor),
+            done: found.slices.into_iter().flatten().collect(),
+            unreadable: found.unreadable,
+            next: found.next.map(DoneCursor),
         })
     }
 }

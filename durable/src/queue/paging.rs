@@ -72,14 +72,21 @@ impl DonePaged {
     }
 }
 
-/// What was found: slices of records, and where the next page begins, if there may be more.
-pub(crate) type DoneFound = (Vec<Vec<DoneTimer>>, Option<DonePlace>);
+/// What was found of records.
+#[derive(Default)]
+pub(crate) struct DoneFound {
+    pub(crate) slices: Vec<Vec<DoneTimer>>,
+    /// How many were left out, because this program cannot read them.
+    pub(crate) unreadable: usize,
+    /// Where the next page begins, if there may be more.
+    pub(crate) next: Option<DonePlace>,
+}
 
 /// A page of records that is being read.
 pub(crate) struct DonePaging {
     /// What is still to be read.
     pub(crate) rest: DonePaged,
-    pub(crate) found: Vec<Vec<DoneTimer>>,
+    pub(crate) found: DoneFound,
     /// How many more are wanted.
     pub(crate) left: usize,
     pub(crate) teller: Teller<DoneFound>,

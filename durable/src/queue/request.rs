@@ -198,7 +198,7 @@ impl Request {
     pub(crate) fn done(rest: DonePaged, limit: usize, teller: Teller<DoneFound>) -> Self {
         Self::Look(Look::Done(Box::new(DonePaging {
             rest,
-            found: Vec::new(),
+            found: DoneFound::default(),
             left: limit,
             teller,
         })))

@@ -307,7 +307,8 @@ pub trait DoneStore {
     /// The name of this node, as its records have it. Empty: the store has one process alone.
     fn node(&self) -> Arc<str>;
 
-    /// Reads the next records of a range, and about `limit` of them: of all nodes.
+    /// Reads the next records of a range, and about `limit` of them: of all nodes. A record that
+    /// cannot be read is left out, and counted: it is no reason to fail.
     fn look(&mut self, range: &DoneRange, limit: usize) -> Result<DoneListed, StoreError>;
 
     /// Removes about `limit` records that have ended before a time, the oldest first. Where nodes
@@ -598,6 +599,9 @@ pub enum StoreError {
     NeedsMigration(StoreCause, u64),
     /// It is damaged: where, and how.
     Damaged(StoreCause),
+    /// It has something that a later version of this library has written, and that this version
+    /// does not know: what, and where. It is not damaged. A program of that version reads it.
+    Later(StoreCause),
     /// The system or the database refused: a full disk, no rights, an I/O error.
     Io(StoreCause),
 }
@@ -610,6 +614,7 @@ impl StoreError {
             | Self::Version(cause, _)
             | Self::NeedsMigration(cause, _)
             | Self::Damaged(cause)
+            | Self::Later(cause)
             | Self::Io(cause) => cause,
         }
     }
@@ -628,7 +633,7 @@ impl fmt::Display for StoreError {
                  not read"
             ),
             Self::Damaged(what) => write!(f, "{what}: the store is damaged"),
-            Self::NeedsMigration(what, _) | Self::Io(what) => f.write_str(what),
+            Self::NeedsMigration(what, _) | Self::Later(what) | Self::Io(what) => f.write_str(what),
         }
     }
 }

@@ -50,6 +50,31 @@ pub enum DoneEnding {
     Done,
     /// It was too late for this run of a calendar, so no handler was called.
     LeftOut,
+    /// In a way that a later version of this library has stored, and that this version does not
+    /// know.
+    Other,
+}
+
+#[cfg(any(feature = "redb", feature = "postgres"))]
+impl DoneEnding {
+    /// Its number in a store. A number has one meaning for ever, and no ending gets 255. A new one
+    /// raises no floor: a program that does not know it shows it as `Other`.
+    pub(crate) const fn number(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::LeftOut => 1,
+            Self::Other => u8::MAX,
+        }
+    }
+
+    /// The ending of this number.
+    pub(crate) const fn of_number(number: u64) -> Self {
+        match number {
+            0 => Self::Done,
+            1 => Self::LeftOut,
+            _ => Self::Other,
+        }
+    }
 }
 
 impl DoneTimer {
@@ -161,6 +186,14 @@ impl DoneRange {
         self
     }
 
+    /// Whether a place comes before another one in this order, or is that one.
+    pub(crate) fn is_upto(&self, place: DonePlace, last: DonePlace) -> bool {
+        match self.newest_first {
+            true => place >= last,
+            false => place <= last,
+        }
+    }
+
     /// Whether no record is in it.
     pub(crate) fn is_empty(&self) -> bool {
         self.above >= self.below
@@ -175,6 +208,8 @@ impl DoneRange {
 pub struct DoneListed {
     /// In the order that was asked for.
     pub done: Vec<DoneTimer>,
+    /// Where records between them are left out, because this program cannot read them.
+    pub unreadable: Vec<DonePlace>,
     /// Where to go on: all records up to here were read. `None`: there are no more.
     pub next: Option<DonePlace>,
 }

@@ -163,6 +163,8 @@ pub enum DurableFault {
     DoneUnfenced,
     /// DoneForget: records are removed before their time.
     DoneForgottenEarly,
+    /// A slice of records that cannot be read is taken for the end of the list.
+    UnreadableEndsList,
 }
 
 /// Those that the simulation of a process notices, but for the steps of an outage and of a hold.

@@ -153,6 +153,10 @@ impl Rate {
     }
 }
 
+// A part that is added later raises the floor, in a file and in a schema, when it is first used.
+// Nodes that do not know the part delete a rule which has no part that they know (`is_some`); so
+// does `wheelwork_change_rule` of the schema. So the step that brings the part to the schema has to
+// replace that function (`CHANGE_RULE`), and nodes before it must be gone when the part is used.
 /// What holds for all timers of a kind, or for all whose key begins alike. It is stored with the
 /// timers, and holds on each node of a fleet until somebody changes it.
 ///

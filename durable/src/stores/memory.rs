@@ -511,7 +511,11 @@ impl DoneStore for Memory {
         };
         let next = done.last().map(DoneTimer::place);
         let next = next.filter(|_| done.len() == limit);
-        Ok(DoneListed { done, next })
+        Ok(DoneListed {
+            done,
+            next,
+            unreadable: Vec::new(),
+        })
     }
 
     fn forget(&mut self, before: StoreTime, limit: usize) -> Result<DoneForgotten, StoreError> {

@@ -5,7 +5,7 @@ use super::turn::Writer;
 use crate::queue::paging::DonePaging;
 use crate::queue::request::Look;
 use crate::store::contract::StoreError;
-use crate::store::done::{DoneListed, DoneTimer};
+use crate::store::done::{DoneListed, DonePlace, DoneTimer};
 use crate::store::fault::{DurableFault, is_broken};
 use crate::store::row::StoreTime;
 use std::time::Duration;
@@ -80,7 +80,7 @@ impl Writer {
     pub(super) fn look_at_done(&mut self, mut paging: DonePaging) -> Result<(), StoreError> {
         let begun = self.core.time();
         // (Of records that are left out as many are looked at as a slice may have.)
-        let wanted = match paging.rest.is_all() {
+        let wanted = match paging.rest.is_all() && paging.found.unreadable == 0 {
             true => paging.left,
             false => usize::MAX,
         };
@@ -89,24 +89,33 @@ impl Writer {
             Some(done) if !paging.rest.range.is_empty() => done.look(&paging.rest.range, limit),
             _ => Ok(DoneListed::default()),
         };
-        let DoneListed { mut done, mut next } = match found {
+        let DoneListed {
+            mut done,
+            unreadable,
+            mut next,
+        } = match found {
             Ok(found) => found,
             Err(error) => return self.answer(paging.teller, Err(error)),
         };
         let bytes = done.iter().map(DoneTimer::bytes).sum();
-        self.note_look(done.len(), bytes, begun);
+        self.note_look(done.len() + unreadable.len(), bytes, begun);
         done.retain(|done| paging.rest.takes(done));
         if done.len() > paging.left {
             done.truncate(paging.left);
             next = done.last().map(DoneTimer::place);
         }
+        // (Those behind it are counted by the next page.)
+        let range = &paging.rest.range;
+        let is_on = |place: DonePlace| next.is_none_or(|next| range.is_upto(place, next));
+        paging.found.unreadable += unreadable.into_iter().filter(|&place| is_on(place)).count();
         paging.left -= done.len();
-        paging.found.push(done);
+        paging.found.slices.push(done);
         if let Some(place) = next.filter(|_| paging.left > 0) {
             paging.rest.range = paging.rest.range.behind(place);
             self.large.push_look(Look::Done(Box::new(paging)));
             return Ok(());
         }
-        self.answer(paging.teller, Ok((paging.found, next)))
+        paging.found.next = next;
+        self.answer(paging.teller, Ok(paging.found))
     }
 }

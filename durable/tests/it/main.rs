@@ -29,6 +29,7 @@ mod held_up;
 #[path = "../common/histories.rs"]
 mod histories;
 mod kinds;
+mod later_records;
 mod limits;
 mod lists;
 mod lists_of_nodes;

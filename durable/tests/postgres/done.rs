@@ -84,11 +84,27 @@ fn the_runs_of_all_nodes_are_listed() {
         assert!(done.began.is_some_and(|began| began >= done.due));
         assert!(done.key.as_deref().is_some_and(|key| key.starts_with("sh")));
     }
+    // A later program may have stored an ending that this one does not know.
+    let mut client = schema.client();
+    for ending in [1_i16, 2, 255, -1, 0] {
+        let set = schema.sql("UPDATE {s}.done SET ending = $1");
+        client.execute(&set, &[&ending]).unwrap();
+        let shown = match ending {
+            0 => DoneEnding::Done,
+            1 => DoneEnding::LeftOut,
+            _ => DoneEnding::Other,
+        };
+        let page = nodes[0].done_page(&DoneQuery::new()).unwrap();
+        assert_eq!((page.done.len(), page.unreadable), (100, 0));
+        assert!(
+            page.done.iter().all(|done| done.ending == shown),
+            "{ending}"
+        );
+    }
     for node in nodes {
         node.stop().unwrap();
     }
     // Some have ended two hours ago: they go. Others are kept for two hours more.
-    let mut client = schema.client();
     for (by, key) in [(-7_200_000_i64, "shop/%"), (7_200_000, "shö/%")] {
         let moved = schema.sql("UPDATE {s}.done SET ended = ended + $1 WHERE key LIKE $2");
         client.execute(&moved, &[&by, &key]).unwrap();

@@ -141,5 +141,9 @@ fn known(mut found: Vec<DoneTimer>, slice: usize, newest_first: bool) -> DoneLis
             false => done.place() <= next,
         });
     }
-    DoneListed { done: found, next }
+    DoneListed {
+        done: found,
+        next,
+        unreadable: Vec::new(),
+    }
 }

@@ -37,7 +37,8 @@ impl Redb {
     ///
     /// # Errors
     /// Another process has it open, or this one has; it is something else; a later version has
-    /// written it in a format that this one does not read; it is damaged; or the system refuses.
+    /// written it in a format that this one does not read, or something in it that this one does
+    /// not know ([`StoreError::Later`]); it is damaged; or the system refuses.
     /// In all but the last of these cases the file is as it was, byte for byte.
     ///
     /// # Example

@@ -58,7 +58,8 @@ pub struct CheckReport {
     /// The length of the file, in bytes.
     pub bytes: u64,
     /// What is wrong, a line each. Without any the file is sound. At most 1,000 are told one by
-    /// one; a last line says how many more there are.
+    /// one; a last line says how many more there are. What a later version has written, and this
+    /// one cannot read, is among them, and its line says so.
     pub flaws: Vec<String>,
 }
 

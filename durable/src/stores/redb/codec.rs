@@ -154,12 +154,19 @@ impl<'a> MoreView<'a> {
             more.expires = Some(time(rest)?);
         }
         if flags & LIMIT != 0 {
-            more.limit_ms = Some(number(rest)?).filter(|&millis| RowMore::is_limit(millis));
-            more.limit_ms.ok_or("its time limit is none")?;
+            more.limit_ms = match number(rest)? {
+                0 => return Err("its time limit is none"),
+                millis if RowMore::is_limit(millis) => Some(millis),
+                _ => return Err(LATER),
+            };
         }
         if flags & TRACE != 0 {
-            more.trace = Some(text(rest)?).filter(|trace| RowMore::is_trace(trace));
-            more.trace.ok_or("its trace is none")?;
+            more.trace = match text(rest)? {
+                "" => return Err("its trace is none"),
+                trace if RowMore::is_trace(trace) => Some(trace),
+                // (It is longer, or has other characters.)
+                _ => return Err(LATER),
+            };
         }
         more.some().ok_or("it has none of what it has")
     }
@@ -336,8 +343,8 @@ pub(crate) fn decode_dead(id: u128, bytes: &[u8], names: &mut Names) -> Result<D
         3 if why.is_empty() => Cause::Crashed,
         4 => Cause::GivenUp(why.into()),
         5 if why.is_empty() => Cause::Expired,
-        6.. => return Err(LATER),
-        _ => return Err("no such cause"),
+        // (It has another number, or a text that this program would not read.)
+        _ => return Err(LATER),
     };
     let view = row(rest)?;
     let id = DurableId::from_bits(id);

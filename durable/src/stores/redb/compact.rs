@@ -32,8 +32,9 @@ impl Redb {
     /// Rights and owner of the file stay. It takes about 4 s for a million timers.
     ///
     /// # Errors
-    /// As [`open`](Self::open), for a file that must be there; and those of the new file, which is
-    /// then removed. The old file has its timers as before.
+    /// As [`open`](Self::open), for a file that must be there; a table that this version does not
+    /// know ([`StoreError::Later`]); and those of the new file, which is then removed. The old file
+    /// has its timers as before.
     ///
     /// # Example
     /// ```

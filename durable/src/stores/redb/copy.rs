@@ -22,8 +22,8 @@ use crate::store::row::DurableId;
 use crate::store::snapshot::BackupReport;
 use crate::time::Clock;
 use redb::{
-    AccessGuard, Database, Error, Key, ReadTransaction, ReadableDatabase, TableDefinition,
-    TableHandle, Value,
+    AccessGuard, Database, Error, Key, MultimapTableHandle, ReadTransaction, ReadableDatabase,
+    TableDefinition, TableHandle, Value,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -80,7 +80,8 @@ impl FileSnapshot {
         let table = done::read(&self.transaction).map_err(|error| self.error(error))?;
         if table.is_some() {
             self.copy(new, DONE, |key, value| {
-                done::record(key, value, &mut names)?;
+                // (Of a later program too, with all that it has.)
+                done::is_sound(key, value)?;
                 report.done += 1;
                 Ok(true)
             })?;
@@ -105,21 +106,29 @@ impl FileSnapshot {
         Ok(tables.any(|table| table.name() == RULES.name()))
     }
 
-    /// A table that a later program has added would not be copied.
+    /// A table that a later program has added would not be copied. (Tables with several values for
+    /// a key are in a list of their own.)
     fn knows_all_tables(&self) -> Result<(), StoreError> {
         let tables = self.transaction.list_tables();
         let tables = tables.map_err(|error| self.error(error))?;
-        for table in tables {
-            if !open::is_ours(table.name()) {
-                let why = format!(
-                    "{}: it has a table {}, which this program does not know",
+        let unknown = tables
+            .map(|table| table.name().to_string())
+            .find(|table| !open::is_ours(table));
+        let others = self.transaction.list_multimap_tables();
+        let mut others = others.map_err(|error| self.error(error))?;
+        let unknown = unknown.or_else(|| Some(others.next()?.name().to_string()));
+        match unknown {
+            None => Ok(()),
+            Some(table) => Err(StoreError::Later(
+                format!(
+                    "{}: it has a table {}, which this program does not know, so it cannot be \
+                     copied",
                     self.what,
-                    table.name()
-                );
-                return Err(StoreError::Io(why.into()));
-            }
+                    table.replace(char::is_control, "\u{fffd}")
+                )
+                .into(),
+            )),
         }
-        Ok(())
     }
 
     /// Copies the entries of a table that are to be kept.

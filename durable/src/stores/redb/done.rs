@@ -3,12 +3,16 @@
 //! Their keys begin with the time at which the run has ended. So they are appended, and removed
 //! from the front. The first record makes the table: a file without one has no such table, and a
 //! program that knows no records works with a file that has one. It neither writes nor removes any.
+//!
+//! A record that this program cannot read is left out of lists, and counted: a history must not
+//! keep timers from firing. It is removed when its time is over, for which its key is enough.
 
 use super::bytes::Flaw;
 use super::codec::Names;
 use super::done_codec;
 use super::tables::damaged;
 use crate::store::done::{DoneForgotten, DoneListed, DonePlace, DoneRange, DoneTimer};
+use crate::store::fault::{DurableFault, is_broken};
 use crate::store::row::{DurableId, StoreTime};
 use redb::{
     Database, Durability, Error, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable,
@@ -64,6 +68,15 @@ fn place_of(key: &[u8; KEY]) -> DonePlace {
     }
 }
 
+/// Whether a record is as it was written, by this program or a later one. Returns its place.
+pub(super) fn is_sound(key: &[u8; KEY], value: &[u8]) -> Result<DonePlace, Error> {
+    let place = place_of(key);
+    let flaw = |flaw: Flaw| damaged(DONE.name(), place.id.number(), flaw);
+    done_codec::is_sound(place, value)
+        .map(|()| place)
+        .map_err(flaw)
+}
+
 /// Decodes a record.
 pub(super) fn record(key: &[u8; KEY], value: &[u8], names: &mut Names) -> Result<DoneTimer, Error> {
     let place = place_of(key);
@@ -95,7 +108,7 @@ pub(super) fn read(transaction: &ReadTransaction) -> Result<Option<StoredTable>,
     }
 }
 
-/// Reads the next records of a range.
+/// Reads the next records of a range, up to `limit` of them, with those that are left out.
 pub(super) fn look(
     database: &Database,
     names: &mut Names,
@@ -112,7 +125,8 @@ pub(super) fn look(
     let (above, below) = (key_of(range.above), key_of(range.below));
     let bounds = (Bound::Excluded(&above), Bound::Excluded(&below));
     let mut entries = table.range::<&[u8; KEY]>(bounds)?;
-    while listed.done.len() < limit {
+    let mut last = None;
+    while listed.done.len() + listed.unreadable.len() < limit {
         let next = match range.newest_first {
             true => entries.next_back(),
             false => entries.next(),
@@ -121,10 +135,17 @@ pub(super) fn look(
             return Ok(listed);
         };
         let (key, value) = entry?;
-        let done = record(key.value(), value.value(), names)?;
-        listed.done.push(done);
+        let place = place_of(key.value());
+        match record(key.value(), value.value(), names) {
+            Ok(done) => listed.done.push(done),
+            Err(_) => listed.unreadable.push(place),
+        }
+        last = Some(place);
     }
-    listed.next = listed.done.last().map(DoneTimer::place);
+    listed.next = match is_broken(DurableFault::UnreadableEndsList) {
+        true => listed.done.last().map(DoneTimer::place),
+        false => last,
+    };
     Ok(listed)
 }
 

@@ -1,5 +1,6 @@
 //! Errors: those of redb in one line, with the file's path.
 
+use super::bytes::LATER;
 use crate::store::contract::{StoreCause, StoreError};
 use redb::Error;
 use std::any::Any;
@@ -32,6 +33,11 @@ pub(super) fn store_error(what: &str, error: Error) -> StoreError {
         Error::UpgradeRequired(version) => version_of_redb(what, version.into(), error),
         Error::Corrupted(ref why) => match later_format(why) {
             Some(version) => version_of_redb(what, version, error),
+            // (As `tables::damaged` puts it.)
+            None if why.ends_with(LATER) => {
+                let line = format!("{what}: {why}");
+                StoreError::Later(StoreCause::new(line, error))
+            }
             None => flaw(&why.clone(), error),
         },
         Error::TableTypeMismatch { .. }

@@ -12,6 +12,11 @@
 //! | its rate, in a second: the bits of a float of 64 bits; and how many at once | 8, varint |
 //! | calls at one time | varint |
 //! | checksum | 4 |
+//!
+//! **A part that is added raises the floor**, to the format that has it, in the transaction that
+//! writes it ([`RULES_SINCE`] is that of the parts above). A program that does not know the part
+//! would not obey it, and would delete a rule that has no other. The same holds in PostgreSQL
+//! (`store/rule.rs`).
 
 use super::bytes::{
     Flaw, LATER, number, put_number, put_text, put_time, seal, take, text, time, unseal,
@@ -65,7 +70,11 @@ pub(super) fn decode(name: &str, bytes: &[u8]) -> Result<Rule, Flaw> {
     if text(&mut rest)? != name {
         return Err("it is another rule's");
     }
-    let of = RuleFor::from_name(name).ok_or("there can be no such rule")?;
+    let of = RuleFor::from_name(name).ok_or(match name {
+        "" | "*" => "there can be no such rule",
+        // (It has another sign, or is longer.)
+        _ => LATER,
+    })?;
     let flags = number(&mut rest)?;
     if flags > PAUSED | RATE | CALLS {
         return Err(LATER);
@@ -78,7 +87,10 @@ pub(super) fn decode(name: &str, bytes: &[u8]) -> Result<Rule, Flaw> {
         let bits = take(&mut rest, 8)?.first_chunk().copied();
         let per_second = f64::from_bits(u64::from_le_bytes(bits.unwrap_or_default()));
         rule.rate = Rate::new(per_second, count(&mut rest)?);
-        rule.rate.ok_or("its rate is none")?;
+        rule.rate.ok_or(match per_second > 0.0 {
+            true => LATER,
+            false => "its rate is none",
+        })?;
     }
     if flags & CALLS != 0 {
         rule.calls = Some(count(&mut rest)?);
@@ -90,8 +102,8 @@ pub(super) fn decode(name: &str, bytes: &[u8]) -> Result<Rule, Flaw> {
 }
 
 fn count(rest: &mut &[u8]) -> Result<NonZeroU32, Flaw> {
-    let count = u32::try_from(number(rest)?).ok();
-    count.and_then(NonZeroU32::new).ok_or("a count is none")
+    let count = u32::try_from(number(rest)?).map_err(|_| LATER)?;
+    NonZeroU32::new(count).ok_or("a count is none")
 }
 
 /// A value of a rule that does not decode.
@@ -202,12 +214,41 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_part_of_a_later_program_is_told() {
+    /// A value of this name, with these bytes behind it.
+    fn decoded(name: &str, rest: &[u8]) -> Result<Rule, Flaw> {
         let mut out = Vec::new();
-        put_text(&mut out, "=mail");
-        put_number(&mut out, 9);
+        put_text(&mut out, name);
+        out.extend_from_slice(rest);
         seal(0, &mut out, 0);
-        assert_eq!(decode("=mail", &out), Err(LATER));
+        decode(name, &out)
+    }
+
+    #[test]
+    fn what_a_later_program_has_written_is_told_as_that() {
+        // A part; a sign before the name, and a longer name; more calls, and a faster rate.
+        assert_eq!(decoded("=mail", &[9]), Err(LATER));
+        let calls = [4, 1];
+        assert!(decoded("=mail", &calls).is_ok());
+        let long = format!("={}", "x".repeat(1_025));
+        for name in ["+mail", "mail", &long] {
+            assert_eq!(decoded(name, &calls), Err(LATER));
+        }
+        assert_eq!(decoded("=mail", &[4, 255, 255, 255, 255, 16]), Err(LATER));
+        let rate = |per_second: f64| {
+            let bits = per_second.to_bits().to_le_bytes();
+            decoded("=mail", &[&[2][..], &bits, &[1]].concat())
+        };
+        assert!(rate(1.0).is_ok());
+        assert_eq!(rate(1e12), Err(LATER));
+        // No program writes these.
+        for rest in [&[0][..], &[4, 0], &[4, 1, 1]] {
+            assert!(decoded("=mail", rest).is_err_and(|flaw| flaw != LATER));
+        }
+        for name in ["", "*"] {
+            assert!(decoded(name, &calls).is_err_and(|flaw| flaw != LATER));
+        }
+        for per_second in [0.0, -1.0, f64::NAN] {
+            assert!(rate(per_second).is_err_and(|flaw| flaw != LATER));
+        }
     }
 }

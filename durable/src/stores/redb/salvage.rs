@@ -79,7 +79,8 @@ impl Redb {
     ///
     /// # Errors
     /// The damaged file is not there, is open, is of a later format, or has nothing of a store of
-    /// timers ([`StoreError::Foreign`]); there is a new file already; or the system refuses.
+    /// timers ([`StoreError::Foreign`]); it is sound, and has a table that this version does not
+    /// know ([`StoreError::Later`]); there is a new file already; or the system refuses.
     ///
     /// # Example
     /// ```
@@ -263,7 +264,17 @@ impl<'a> Salvage<'a> {
         }
     }
 
+    /// Tables of a later program are lost.
+    fn unknown_tables(&mut self) {
+        let names = self.tables.keys().map(|name| String::from_utf8_lossy(name));
+        let unknown = names.filter(|name| !open::is_ours(name));
+        let lines = unknown.map(|name| format!("{name}: this program does not know the table"));
+        let lines: Vec<_> = lines.collect();
+        self.lines.extend(lines);
+    }
+
     fn fill(&mut self, new: &mut NewFile) -> Result<(), StoreError> {
+        self.unknown_tables();
         self.tombstones();
         self.recent(new)?;
         self.by_due(new)?;
@@ -472,7 +483,6 @@ impl<'a> Salvage<'a> {
         if !self.tables.contains_key(DONE.name().as_bytes()) {
             return Ok(());
         }
-        let mut names = Names::default();
         let mut tree = self.tree(DONE.name());
         new.table(DONE, |put| {
             match tree.as_mut().and_then(Tree::next) {
@@ -482,9 +492,10 @@ impl<'a> Salvage<'a> {
                     let Some(key) = key.first_chunk() else {
                         return Ok(true);
                     };
-                    match done::record(key, value, &mut names) {
-                        Ok(done) => {
-                            self.seen(done.id.number(), 0);
+                    // (One of a later program, too.)
+                    match done::is_sound(key, value) {
+                        Ok(place) => {
+                            self.seen(place.id.number(), 0);
                             self.report.done += 1;
                             put(&key, &value)?;
                         }

@@ -45,7 +45,8 @@ pub(super) enum RowPlace {
     ByDue(DueKey),
 }
 
-/// A value of this table does not decode.
+/// A value of this table does not decode. (`store_error` tells a flaw of a later program from
+/// damage.)
 pub(super) fn damaged(table: &str, number: u64, flaw: Flaw) -> Error {
     Error::Corrupted(format!("{table}, {number}: {flaw}"))
 }

@@ -75,7 +75,7 @@ fn a_row_has_the_bytes_of_its_format() {
     assert_eq!(RowView::of(&row, 2).format(), 4);
     row.set_expires(None);
     assert_eq!(RowView::of(&row, 2).format(), 3);
-    // A flag, a reason to be held, and a cause that come later.
+    // A flag, a reason to be held, causes, a trace and a time limit that come later.
     let flawed = |body: &[u8], id: Option<u128>| {
         let mut value = body.to_vec();
         seal(id.unwrap_or(1), &mut value, 0);
@@ -91,10 +91,21 @@ fn a_row_has_the_bytes_of_its_format() {
     );
     assert_eq!(flawed(&[128, 0, 0, 0, 0, 0, 7, 2, 1, 4], None), later);
     assert_eq!(flawed(&[0, 0, 0, 0, 0, 0, 6, 0], Some(1)), later);
+    assert_eq!(flawed(&[0, 0, 0, 0, 0, 0, 5, 1, b'x'], Some(1)), later);
+    let long = [[129, 1].to_vec(), vec![b'x'; 129]].concat();
+    for trace in [&long[..], &[2, b'0', b' ']] {
+        let body = [&[128, 0, 0, 0, 0, 0, 7, 2, 8], trace, &[1, b'k']].concat();
+        assert_eq!(flawed(&body, None), later);
+    }
+    let limit = [
+        128, 0, 0, 0, 0, 0, 7, 2, 4, 255, 255, 255, 255, 255, 255, 255, 1, 1, b'k',
+    ];
+    assert_eq!(flawed(&limit, None), later);
     // There is one encoding, and a held row does not fall due.
     for body in [
         &[128, 0, 0, 0, 0, 0, 7, 2, 0, 1, b'k'][..],
         &[128, 0, 0, 0, 0, 0, 7, 2, 4, 0, 1, b'k'],
+        &[128, 0, 0, 0, 0, 0, 7, 2, 8, 0, 1, b'k'],
         &[128, 0, 0, 0, 0, 0, 7, 2, 1, 1, 0, 0, 0, 0, 0, 1, 1, b'k'],
         &[128, 0, 0, 0, 0, 0, 7, 2, 1, 0, 0, 0, 0, 0, 0, 1, 1, b'k'],
     ] {

@@ -270,7 +270,11 @@ impl DoneStore for SharedMemory {
         };
         let last = done.last().map(DoneTimer::place);
         let next = last.filter(|_| done.len() == limit);
-        Ok(DoneListed { done, next })
+        Ok(DoneListed {
+            done,
+            next,
+            unreadable: Vec::new(),
+        })
     }
 
     fn forget(&mut self, before: StoreTime, limit: usize) -> Result<DoneForgotten, StoreError> {

@@ -151,15 +151,10 @@ fn done_of(columns: &tokio_postgres::Row) -> DoneTimer {
     done.attempts = u32::try_from(attempts).unwrap_or(u32::MAX);
     done.crashes = u32::try_from(crashes).unwrap_or(u32::MAX);
     done.node = columns.get::<_, &str>(9).into();
-    // (A program that knows another ending raises the floor.)
-    if columns.get::<_, i16>(10) == LEFT_OUT {
-        done.ending = DoneEnding::LeftOut;
-    }
+    let ending = u64::try_from(columns.get::<_, i16>(10));
+    done.ending = ending.map_or(DoneEnding::Other, DoneEnding::of_number);
     done
 }
-
-/// An ending as it is stored. 0: its handler has said `Ok`.
-const LEFT_OUT: i16 = 1;
 
 /// Columns of records.
 #[derive(Default)]
@@ -192,10 +187,7 @@ impl<'a> Records<'a> {
         self.attempts.push(done.attempts.into());
         self.crashes.push(done.crashes.into());
         self.nodes.push(&done.node);
-        self.endings.push(match done.ending {
-            DoneEnding::Done => 0,
-            DoneEnding::LeftOut => LEFT_OUT,
-        });
+        self.endings.push(done.ending.number().into());
     }
 
     fn keep(&self) -> Keep<'_> {
