@@ -8,8 +8,8 @@
 //!
 //! A new format gets its files once, when it is complete:
 //! `WHEELWORK_GOLDEN=5 cargo test -p wheelwork-durable --test it golden::makes -- --ignored`.
-//! A table that comes without a new format gets them, too: with `WHEELWORK_GOLDEN=4-done` those of
-//! the records of runs.
+//! Tables that come without a new format get them, too: with `WHEELWORK_GOLDEN=4-done` those of the
+//! records of runs and the rules.
 
 use crate::durable_model::{Call, Folder, HandedOut, History, contents, done, make, settled, time};
 use crate::faulty_disk::{Disk, open};
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::{env, fs};
 use wheelwork_durable::contract::{HeldWhy, Outcome, Position, Store, Target, Write};
-use wheelwork_durable::{Cause, DeadLetter, DoneTimer, Redb, Row, StoreTime};
+use wheelwork_durable::{Cause, DeadLetter, DoneTimer, Redb, Row, Rule, StoreTime};
 
 /// Calls of the history that makes a file.
 const CALLS: usize = 220;
@@ -105,14 +105,30 @@ fn done_line(done: &DoneTimer) -> String {
     line
 }
 
-/// What a store holds, with the lease taken: a line for each row, dead letter and record of a run,
-/// sorted.
+fn rule_line(rule: &Rule) -> String {
+    let mut line = format!("rule of={:?}", rule.of);
+    if let Some(since) = rule.paused_since {
+        write!(line, " since={}", since.as_millis()).unwrap();
+    }
+    if let Some(rate) = rule.rate {
+        write!(line, " rate={}/{}", rate.per_second(), rate.burst()).unwrap();
+    }
+    if let Some(calls) = rule.calls {
+        write!(line, " calls={calls}").unwrap();
+    }
+    line
+}
+
+/// What a store holds, with the lease taken: a line for each row, dead letter, record of a run and
+/// rule, sorted.
 pub fn text(store: &mut Redb) -> String {
     let (rows, dead) = contents(store).unwrap();
     let rows = rows.iter().map(|row| format!("row {}", row_line(row)));
     let done = done(store);
+    let rules = store.rules().unwrap();
     let lines = rows.chain(dead.iter().map(dead_line));
-    let mut lines: Vec<_> = lines.chain(done.iter().map(done_line)).collect();
+    let lines = lines.chain(done.iter().map(done_line));
+    let mut lines: Vec<_> = lines.chain(rules.iter().map(rule_line)).collect();
     lines.sort();
     lines.join("\n") + "\n"
 }
@@ -211,7 +227,15 @@ fn the_files_have_rows_of_all_shapes() {
     let mut counts = BTreeMap::new();
     for name in names() {
         let format = name.trim_end_matches("-crashed").to_string();
-        for line in text_of(&name).lines() {
+        let text = text_of(&name);
+        let (rules, lines): (Vec<_>, Vec<_>) =
+            text.lines().partition(|line| line.starts_with("rule "));
+        assert_eq!(
+            !rules.is_empty(),
+            name.contains("-done"),
+            "{name}: {rules:?}"
+        );
+        for line in lines {
             let words = line
                 .split(' ')
                 .map(|word| word.split_once('=').unwrap_or((word, "")));
