@@ -62,12 +62,18 @@ mod time;
 pub mod wheel;
 
 // After `service`: rustdoc shows the calls of `ServiceHandle` in the order of the modules.
+#[cfg(feature = "backon")]
+mod backon;
 #[cfg(feature = "calendar")]
 pub mod calendar;
 #[cfg(feature = "async")]
 pub mod future;
+#[cfg(feature = "hyper")]
+mod hyper;
 #[cfg(feature = "metrics")]
 pub mod metrics;
+#[cfg(feature = "quinn")]
+pub mod quinn;
 #[cfg(feature = "async")]
 pub mod testing;
 #[cfg(feature = "tower")]
@@ -107,6 +113,10 @@ pub mod guide {
     #[doc = include_str!("../docs/guide/links.md")]
     #[doc = include_str!("../docs/guide/features.md")]
     pub mod features {}
+
+    #[doc = include_str!("../docs/guide/links.md")]
+    #[doc = include_str!("../docs/guide/frameworks.md")]
+    pub mod frameworks {}
 
     #[doc = include_str!("../docs/guide/links.md")]
     #[doc = include_str!("../docs/guide/futures.md")]

@@ -17,6 +17,7 @@ mod cancelled_means_gone;
 mod clocks;
 mod delay_queue;
 mod dispatch;
+mod frameworks;
 mod futures;
 mod handler;
 mod hooks;

@@ -18,14 +18,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll, Wake};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 use tower_layer::Layer;
 use tower_service::Service;
-use wheelwork::future::{Elapsed, Sleep, Timers, sleep};
+use wheelwork::future::{Elapsed, Timers, sleep};
 use wheelwork::testing;
 use wheelwork::tower::{IdleService, TimeoutLayer};
 use wheelwork::{ManualClock, TimerService};
@@ -254,35 +254,6 @@ async fn a_connection_on_which_nothing_happens_is_closed() {
     assert!(setup.timers.handle().is_empty());
 }
 
-/// hyper's timers, by the service of a test.
-struct HyperTimer(Timers);
-
-struct HyperSleep(Sleep);
-
-impl Future for HyperSleep {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        Pin::new(&mut self.0).poll(context)
-    }
-}
-
-impl hyper::rt::Sleep for HyperSleep {}
-
-impl hyper::rt::Timer for HyperTimer {
-    fn sleep(&self, delay: Duration) -> Pin<Box<dyn hyper::rt::Sleep>> {
-        Box::pin(HyperSleep(self.0.sleep(delay)))
-    }
-
-    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn hyper::rt::Sleep>> {
-        Box::pin(HyperSleep(self.0.sleep_until(deadline)))
-    }
-
-    fn now(&self) -> Instant {
-        self.0.handle().now()
-    }
-}
-
 /// The guide's recipe: hyper limits the time for a request's head, which a graceful shutdown waits
 /// for. The time for a head is longer than the one between two requests, so it is only met where a
 /// head has begun.
@@ -302,7 +273,7 @@ async fn half_a_head_does_not_hold_its_connection() {
     let (service, idle) = IdleService::on(&setup.timers, setup.handler.clone(), 60 * SECOND);
     let mut builder = http1::Builder::new();
     builder
-        .timer(HyperTimer(setup.timers.clone()))
+        .timer(setup.timers.clone())
         .header_read_timeout(90 * SECOND);
     let (tell, mut told) = mpsc::unbounded_channel();
     let server = tokio::spawn(async move {

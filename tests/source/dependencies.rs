@@ -62,6 +62,20 @@ fn calendars_bring_jiff_alone() {
     assert_eq!(crates, expected.into());
 }
 
+/// Of a framework only what its traits need is built: no cryptography, no parts of a runtime.
+#[test]
+fn frameworks_bring_their_traits_alone() {
+    for feature in ["backon", "hyper", "quinn"] {
+        let Some(crates) = crates(&["--features", feature]) else {
+            return;
+        };
+        assert!(crates.contains(feature), "{crates:?}");
+        for heavy in ["ring", "rustls", "h2", "mio", "tokio-macros"] {
+            assert!(!crates.contains(heavy), "{feature} brings {heavy}");
+        }
+    }
+}
+
 /// Stores are in wheelwork-durable, which is built on what is public here.
 #[test]
 fn with_all_features_there_is_no_store() {
@@ -69,13 +83,7 @@ fn with_all_features_there_is_no_store() {
         return;
     };
     assert!(crates.contains("jiff"), "{crates:?}");
-    for store in [
-        "redb",
-        "postgres",
-        "tokio-postgres",
-        "tokio",
-        "wheelwork-durable",
-    ] {
+    for store in ["redb", "postgres", "tokio-postgres", "wheelwork-durable"] {
         assert!(!crates.contains(store), "{store}");
     }
 }
