@@ -70,6 +70,8 @@ pub mod calendar;
 pub mod future;
 #[cfg(feature = "hyper")]
 mod hyper;
+#[cfg(any(feature = "tokio", feature = "futures-io"))]
+pub mod io;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 #[cfg(feature = "quinn")]

@@ -22,6 +22,7 @@ mod futures;
 mod handler;
 mod hooks;
 mod inspect;
+mod io;
 mod lessons;
 mod manual_clock;
 mod many;

@@ -5,9 +5,9 @@ use crate::source::{File, by_function, document, files, is_word, part, quoted, s
 use std::collections::BTreeSet;
 
 /// The rooms that know more than one shard, beside the arena.
-const KNOW_SHARDS: [&str; 11] = [
+const KNOW_SHARDS: [&str; 12] = [
     "engine", "service", "future", "calendar", "metrics", "trace", "testing", "tower", "hyper",
-    "quinn", "backon",
+    "quinn", "backon", "io",
 ];
 
 /// A function that reads all shards or the cells of all, or counts the shards.

@@ -76,6 +76,23 @@ fn frameworks_bring_their_traits_alone() {
     }
 }
 
+/// Streams have the traits, and no runtime.
+#[test]
+fn streams_bring_traits_alone() {
+    let async_brings = ["futures-core", "pin-project-lite"];
+    for (feature, brings) in [
+        ("tokio", ["atomic-waker", "tokio"]),
+        ("futures-io", ["atomic-waker", "futures-io"]),
+    ] {
+        let Some(mut crates) = crates(&["--features", feature]) else {
+            return;
+        };
+        crates.retain(|name| !CRATES.contains(&name.as_str()));
+        let expected = async_brings.into_iter().chain(brings);
+        assert_eq!(crates, expected.map(str::to_string).collect());
+    }
+}
+
 /// Stores are in wheelwork-durable, which is built on what is public here.
 #[test]
 fn with_all_features_there_is_no_store() {

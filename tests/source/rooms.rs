@@ -19,7 +19,7 @@ const FLOORS: [&[&str]; 9] = [
     &["engine"],
     &["service"],
     &["future", "calendar", "metrics", "trace"],
-    &["testing", "tower", "hyper", "quinn", "backon"],
+    &["testing", "tower", "io", "hyper", "quinn", "backon"],
 ];
 
 fn floor(room: &str) -> usize {
