@@ -64,6 +64,8 @@ pub mod wheel;
 // After `service`: rustdoc shows the calls of `ServiceHandle` in the order of the modules.
 #[cfg(feature = "backon")]
 mod backon;
+mod calls;
+
 #[cfg(feature = "calendar")]
 pub mod calendar;
 #[cfg(feature = "async")]
@@ -83,6 +85,7 @@ pub mod tower;
 #[cfg(feature = "tracing")]
 pub mod trace;
 
+pub use calls::{Coalesced, KeepAlive};
 pub use dispatch::{
     Dispatch, Receiver, UserExecutor, is_inside_task, is_relief_thread, run_as_task,
 };

@@ -2,6 +2,7 @@
 //! process of its own. Each protocol's models are in a file of their own.
 
 mod attendant;
+mod calls;
 mod cell;
 mod clock;
 mod deferred;

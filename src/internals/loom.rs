@@ -4,6 +4,7 @@
 //! Ground rule: a function here calls one function of the room that it opens. No step of a protocol
 //! is written here.
 
+mod calls;
 mod dispatch;
 mod pins;
 
@@ -35,6 +36,7 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
+pub use self::calls::DueRun;
 pub use self::dispatch::{Announcements, Grain, Grains, InFlight, Post, Term};
 pub use self::pins::{Limbo, Pinner, Pins};
 pub use crate::internals::{Arena, Doorbell, Drain, Entry, FOREVER, Inbox, Magazines, Sender};

@@ -7,6 +7,7 @@ use crate::engine::drops::Drops;
 use crate::engine::id::TimerId;
 use crate::error::InsideTaskError;
 use std::fmt;
+use std::time::Duration;
 
 impl<T: Send + 'static> ServiceHandle<T> {
     /// Cancels a timer.
@@ -224,6 +225,25 @@ impl<T: Send + 'static> TimerGuard<T> {
     pub fn keep(mut self) -> TimerId {
         self.handle = None;
         self.id
+    }
+
+    /// Moves the timer's deadline to now + `delay`, as
+    /// [`reschedule`](ServiceHandle::reschedule) does.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let service = wheelwork::TimerService::builder().start()?;
+    /// let minute = Duration::from_secs(60);
+    /// let idle = service.guard(service.schedule(minute, || println!("nothing for a minute"))?);
+    /// // Something came in:
+    /// assert!(idle.reschedule(minute));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reschedule(&self, delay: Duration) -> bool {
+        let handle = self.handle.as_ref();
+        handle.is_some_and(|handle| handle.reschedule(self.id, delay))
     }
 }
 

@@ -263,7 +263,6 @@ impl<T: Send + 'static> ServiceHandle<T> {
     }
 
     /// The present time. Rounds down.
-    #[cfg(feature = "async")]
     pub(crate) fn now_ns(&self) -> u64 {
         self.engine.clock.now_ns()
     }
@@ -271,7 +270,6 @@ impl<T: Send + 'static> ServiceHandle<T> {
     /// The present time, or up to 2 us later: to compute a deadline from. Costs half as much as
     /// [`now_ns`](Self::now_ns).
     #[inline]
-    #[cfg(feature = "async")]
     pub(crate) fn soon_ns(&self) -> u64 {
         let engine = &self.engine;
         engine

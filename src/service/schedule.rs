@@ -197,7 +197,6 @@ impl<T: Send + 'static> ServiceHandle<T> {
     }
 
     /// [`schedule_at`](Self::schedule_at) for a time in nanoseconds since the clock's origin.
-    #[cfg(feature = "async")]
     pub(crate) fn schedule_at_ns(
         &self,
         at_ns: u64,

@@ -250,6 +250,14 @@ pub enum Fault {
     JobEndRelaxed,
     /// The thread that drops the contents of a dropped job does not count itself.
     AbandonNotCounted,
+    /// CallOwn with Relaxed.
+    CallOwnRelaxed,
+    /// RunLeave with Relaxed.
+    RunLeaveRelaxed,
+    /// RunLook: an owner that leaves does not look for calls that came meanwhile.
+    RunLeavesBlindly,
+    /// CallMark with Relaxed.
+    CallMarkRelaxed,
     /// A sleep that is polled with another waker keeps the first one.
     #[cfg(feature = "async")]
     SleepKeepsWaker,

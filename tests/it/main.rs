@@ -13,6 +13,7 @@ mod calendar_dialects;
 mod calendar_patterns;
 mod calendar_text;
 mod calendars;
+mod calls;
 mod cancelled_means_gone;
 mod clocks;
 mod delay_queue;

@@ -20,6 +20,8 @@ const FLOORS: [&[&str]; 9] = [
     &["service"],
     &["future", "calendar", "metrics", "trace"],
     &["testing", "tower", "io", "hyper", "quinn", "backon"],
+    &["calls", "future", "calendar", "metrics", "trace"],
+    &["testing", "tower"],
 ];
 
 fn floor(room: &str) -> usize {
