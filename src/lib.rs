@@ -54,6 +54,7 @@ pub mod internals;
 mod lane;
 mod mem;
 mod repeat;
+mod retry;
 mod service;
 mod shard;
 mod slab_box;
@@ -98,6 +99,7 @@ pub use engine::start::settings::Pinning;
 pub use engine::task::{IntoPayload, Task};
 pub use error::{InsideTaskError, ScheduleError, StartError};
 pub use repeat::Missed;
+pub use retry::RetryPolicy;
 pub use service::{
     Builder, Periodic, PeriodicRun, ServiceHandle, StopFuture, StopPolicy, TimerGuard,
     TimerService, Unfired, after, global,

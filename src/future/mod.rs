@@ -1,5 +1,5 @@
 //! Timers as futures, under any runtime: [`sleep()`], [`timeout()`], [`interval()`],
-//! [`DelayQueue`].
+//! [`DelayQueue`], [`DelayMap`], [`retry()`].
 //!
 //! A [`Sleep`] allocates nothing. Its first poll arms a timer whose payload is the task's waker;
 //! its drop cancels the timer. When the timer fires, its shard wakes the task. A waker is all that
@@ -15,7 +15,7 @@
 //! functions use the test's own service.
 //!
 //! With the feature `stream`, the trait `StreamExt` gives streams a limit on the time for each
-//! item, a pace, and chunks.
+//! item, a pace, chunks, and an end to hurry.
 //!
 //! # Example
 //! ```
@@ -34,8 +34,12 @@
 mod calls;
 #[cfg(feature = "stream")]
 mod chunks;
+#[cfg(feature = "stream")]
+mod debounce;
+mod delay_map;
 mod interval;
 mod queue;
+mod retry;
 mod shared;
 mod sleep;
 #[cfg(feature = "stream")]
@@ -52,8 +56,12 @@ mod waiting;
 pub use calls::{interval, interval_at, sleep, sleep_until, timeout, timeout_at};
 #[cfg(feature = "stream")]
 pub use chunks::ChunksTimeout;
+#[cfg(feature = "stream")]
+pub use debounce::Debounce;
+pub use delay_map::DelayMap;
 pub use interval::Interval;
 pub use queue::{DelayQueue, Expired, Key};
+pub use retry::{retry, retry_if};
 pub use shared::{Entered, SetGlobalError};
 pub use sleep::Sleep;
 #[cfg(feature = "stream")]

@@ -1,7 +1,9 @@
-//! Stream ext: the calls that give streams time limits, a pace, and chunks. Each is there twice: as
-//! a method of streams, for the shared service, and of [`Timers`], for a service of your own.
+//! Stream ext: the calls that give streams time limits, a pace, and chunks, and that wait until one
+//! is quiet. Each is there twice: as a method of streams, for the shared service, and of
+//! [`Timers`], for a service of your own.
 
 use super::chunks::ChunksTimeout;
+use super::debounce::Debounce;
 use super::stream_timeout::StreamTimeout;
 use super::throttle::Throttle;
 use super::timers::Timers;
@@ -53,6 +55,20 @@ pub trait StreamExt: Stream {
         Throttle::new(Timers::shared(), delay, self)
     }
 
+    /// Gives an item when no other one has followed it for `quiet`: see [`Debounce`].
+    ///
+    /// # Panics
+    /// As [`sleep`](super::sleep()).
+    ///
+    /// # Example
+    /// See [`Debounce`].
+    fn debounce(self, quiet: Duration) -> Debounce<Self>
+    where
+        Self: Sized,
+    {
+        Debounce::new(Timers::shared(), quiet, self)
+    }
+
     /// Gathers up to `max` items, for at most `delay`: see [`ChunksTimeout`].
     ///
     /// # Panics
@@ -100,6 +116,14 @@ impl Timers {
     /// See [`stream_timeout`](Self::stream_timeout).
     pub fn throttle<S: Stream>(&self, delay: Duration, stream: S) -> Throttle<S> {
         Throttle::new(self.home(), delay, stream)
+    }
+
+    /// Gives an item of a stream when no other one has followed it for `quiet`: see [`Debounce`].
+    ///
+    /// # Example
+    /// See [`stream_timeout`](Self::stream_timeout).
+    pub fn debounce<S: Stream>(&self, quiet: Duration, stream: S) -> Debounce<S> {
+        Debounce::new(self.home(), quiet, stream)
     }
 
     /// Gathers up to `max` items of a stream, for at most `delay`: see [`ChunksTimeout`].

@@ -35,9 +35,9 @@ pub(crate) use clock::Clock;
 use counter::CycleCounter;
 pub(crate) use manual::{Busy, Driven, Pass};
 pub use manual::{ManualClock, TimeOfDayWatch};
-pub(crate) use nanos::{NANOS_MAX, Nanos, nanos};
 #[cfg(feature = "async")]
-pub(crate) use nanos::{YEARS_30, later};
+pub(crate) use nanos::later;
+pub(crate) use nanos::{NANOS_MAX, Nanos, YEARS_30, nanos};
 #[cfg(not(all(target_os = "linux", not(wheelwork_no_linux))))]
 use no_counter::NoCounter as CycleCounter;
 pub(crate) use tick::{Tick, TickLength};

@@ -49,7 +49,6 @@ fn last_nanos(seconds: u64, nanos: u64) -> u64 {
 }
 
 /// Delays that each system adds to an `Instant`.
-#[cfg(feature = "async")]
 pub(crate) const YEARS_30: Duration = Duration::from_secs(30 * 365 * 86_400);
 
 /// The `Instant` of a delay after `from`. A delay that the service or the system cannot count is

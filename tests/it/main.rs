@@ -16,6 +16,7 @@ mod calendars;
 mod calls;
 mod cancelled_means_gone;
 mod clocks;
+mod delay_map;
 mod delay_queue;
 mod dispatch;
 mod frameworks;
@@ -38,6 +39,7 @@ mod periodic_run;
 #[path = "../common/quiet.rs"]
 mod quiet;
 mod recall;
+mod retry;
 mod schedule;
 mod set_global;
 mod shared_clock;

@@ -73,6 +73,79 @@ fn next<S: Stream + Unpin>(stream: &mut S, task: &Task) -> Poll<Option<S::Item>>
 }
 
 #[test]
+fn a_debounced_stream_gives_the_last_item_when_it_is_quiet() {
+    let (timers, clock) = manual();
+    let (task, source) = (Task::new(), Source::of([1, 2]));
+    let mut stream = timers.debounce(10 * MS, source.clone());
+    assert_eq!(stream.size_hint(), (1, Some(2)));
+    assert_eq!(next(&mut stream, &task), Poll::Pending);
+    for item in 3..10 {
+        clock.advance(9 * MS);
+        source.give(Some(item));
+        assert_eq!(next(&mut stream, &task), Poll::Pending);
+    }
+    assert_eq!(stream.size_hint(), (1, Some(1)));
+    let woken = task.woken();
+    clock.advance(9 * MS);
+    assert_eq!(
+        (task.woken(), next(&mut stream, &task)),
+        (woken, Poll::Pending)
+    );
+    clock.advance(MS);
+    assert_eq!(task.woken(), woken + 1);
+    assert_eq!(next(&mut stream, &task), Poll::Ready(Some(9)));
+    // Once, and then nothing until the next item.
+    assert_eq!(next(&mut stream, &task), Poll::Pending);
+    clock.advance(100 * MS);
+    assert_eq!(next(&mut stream, &task), Poll::Pending);
+    source.give(Some(10));
+    assert_eq!(next(&mut stream, &task), Poll::Pending);
+    clock.advance(10 * MS);
+    assert_eq!(next(&mut stream, &task), Poll::Ready(Some(10)));
+    assert_eq!(timers.handle().len(), 0);
+}
+
+#[test]
+fn a_debounced_stream_gives_its_last_item_at_its_end() {
+    let (timers, _clock) = manual();
+    let (task, source) = (Task::new(), Source::of([1, 2]));
+    let mut stream = timers.debounce(10 * MS, source.clone());
+    assert_eq!(next(&mut stream, &task), Poll::Pending);
+    source.give(Some(3));
+    source.give(None);
+    assert_eq!(next(&mut stream, &task), Poll::Ready(Some(3)));
+    assert!(stream.is_terminated());
+    assert_eq!(next(&mut stream, &task), Poll::Ready(None));
+    assert_eq!(next(&mut stream, &task), Poll::Ready(None));
+    drop(stream);
+    assert!(timers.handle().is_empty());
+    // An empty one.
+    let source = Source::of([]);
+    source.give(None);
+    let mut stream = timers.debounce(10 * MS, source);
+    assert_eq!(next(&mut stream, &task), Poll::Ready(None));
+    assert_eq!(stream.size_hint(), (0, Some(0)));
+}
+
+#[test]
+fn a_debounced_stream_that_is_always_ready_yields() {
+    let (timers, clock) = manual();
+    let (task, source) = (Task::new(), Source::of(0..600));
+    let mut stream = timers.debounce(10 * MS, source.clone());
+    for left in [600 - 256, 600 - 512, 0] {
+        assert_eq!(next(&mut stream, &task), Poll::Pending);
+        assert_eq!(source.left(), left);
+    }
+    assert_eq!(task.woken(), 2, "it asks to be polled again");
+    clock.advance(10 * MS);
+    assert_eq!(next(&mut stream, &task), Poll::Ready(Some(599)));
+    // Without a time, an item comes when no other one is there.
+    let mut stream = timers.debounce(Duration::ZERO, Source::of([1, 2]));
+    assert_eq!(next(&mut stream, &task), Poll::Ready(Some(2)));
+    assert_eq!(next(&mut stream, &task), Poll::Pending);
+}
+
+#[test]
 fn a_late_item_is_told_once_and_comes_all_the_same() {
     let (timers, clock) = manual();
     let (task, source) = (Task::new(), Source::of([1]));

@@ -13,7 +13,7 @@ use crate::source::{DOORS, File, arrows, code, document, files, has_durable, par
 const FLOORS: [&[&str]; 9] = [
     &["sync", "mem", "entry", "error"],
     &["time", "counters", "slab_box", "cold_drop"],
-    &["repeat"],
+    &["repeat", "retry"],
     &["cell", "entry_wheel", "lane", "doorbell", "dispatch"],
     &["shard", "wheel"],
     &["engine"],

@@ -43,6 +43,27 @@ impl<T> DelayQueue<T> {
         Some(&queued.value)
     }
 
+    /// The value of a key, to change it, as long as it is in the queue.
+    ///
+    /// # Example
+    /// ```
+    /// let mut queue = wheelwork::future::DelayQueue::new();
+    /// let key = queue.insert(1, std::time::Duration::MAX);
+    /// *queue.get_mut(key).unwrap() += 1;
+    /// assert_eq!(queue.remove(key), Some(2));
+    /// ```
+    #[must_use]
+    pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+        let queued = self.wheel.get_mut(self.handle(key)?)?;
+        Some(&mut queued.value)
+    }
+
+    /// Whether a value's deadline has passed, or the value is gone.
+    pub(in crate::future) fn is_over(&self, key: Key) -> bool {
+        let deadline = self.deadline(key);
+        deadline.is_none_or(|deadline| self.home.is_over(self.clock.instant_ns(deadline)))
+    }
+
     /// The deadline of a value, as the caller gave it: not rounded. One more than 292 years away
     /// from the origin of the clock, which is about the service's start, is held there. `None` if
     /// the value is gone, or in another queue.
