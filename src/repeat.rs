@@ -70,7 +70,7 @@ pub(crate) struct NextLook {
 }
 
 impl NextLook {
-    fn file(&self, deadline: u64) {
+    pub(crate) fn file(&self, deadline: u64) {
         // Ordering: Relaxed. The exchange of the cell's word that follows publishes it.
         self.filed.store(deadline, Ordering::Relaxed);
     }

@@ -10,23 +10,29 @@ use std::time::{Duration, SystemTime};
 /// before. Then runs that were made come again.
 const CORRECTION: Duration = Duration::from_secs(3 * 3_600);
 
-struct Agenda {
+/// Where in its calendar a timer, or a stream, is.
+pub(crate) struct Agenda {
     calendar: Calendar,
     /// What the wall clock showed at the last look, and what the service's clock did. The service's
     /// clock is never set.
     seen: (SystemTime, u64),
     next: Option<SystemTime>,
+    /// The time for which the last run was meant.
+    #[cfg(feature = "async")]
+    made: Option<SystemTime>,
     /// Missed runs in a row that were made up for.
     made_up: u32,
 }
 
 impl Agenda {
-    fn new(calendar: Calendar, now: SystemTime, now_ns: u64) -> Self {
+    pub(crate) fn new(calendar: Calendar, now: SystemTime, now_ns: u64) -> Self {
         let next = calendar.next(now);
         Self {
             calendar,
             seen: (now, now_ns),
             next,
+            #[cfg(feature = "async")]
+            made: None,
             made_up: 0,
         }
     }
@@ -44,7 +50,7 @@ impl Agenda {
 
     /// Returns the time until the next run. If the run is due, returns zero, and counts the run as
     /// made. Returns `None` if there are no more runs.
-    fn look(&mut self, now: SystemTime, now_ns: u64) -> Option<Duration> {
+    pub(crate) fn look(&mut self, now: SystemTime, now_ns: u64) -> Option<Duration> {
         if self.set_back(now, now_ns) > CORRECTION {
             (self.next, self.made_up) = (self.calendar.next(now), 0);
         }
@@ -54,8 +60,18 @@ impl Agenda {
         if next > now {
             return next.duration_since(now).ok();
         }
+        #[cfg(feature = "async")]
+        {
+            self.made = Some(next);
+        }
         self.next = self.calendar.following(next, now, &mut self.made_up);
         Some(Duration::ZERO)
+    }
+
+    /// The time for which the last run was meant that a look has counted as made.
+    #[cfg(feature = "async")]
+    pub(crate) fn made(&self) -> Option<SystemTime> {
+        self.made
     }
 }
 

@@ -81,6 +81,8 @@ mod policy;
 mod search;
 mod text;
 
+#[cfg(feature = "async")]
+pub(crate) use agenda::Agenda;
 pub use error::CalendarError;
 pub use pattern::{Calendar, Weekday};
 pub use policy::{Gap, Missed, Overlap};

@@ -31,6 +31,8 @@
 //! # });
 //! ```
 
+#[cfg(feature = "calendar")]
+mod calendar_runs;
 mod calls;
 #[cfg(feature = "stream")]
 mod chunks;
@@ -46,13 +48,17 @@ mod sleep;
 mod stream_ext;
 #[cfg(feature = "stream")]
 mod stream_timeout;
+mod system_time;
 #[cfg(feature = "stream")]
 mod throttle;
 mod timeout;
 mod timers;
 pub(crate) mod wait;
 mod waiting;
+mod wall;
 
+#[cfg(feature = "calendar")]
+pub use calendar_runs::{CalendarRuns, calendar_runs};
 pub use calls::{interval, interval_at, sleep, sleep_until, timeout, timeout_at};
 #[cfg(feature = "stream")]
 pub use chunks::ChunksTimeout;
@@ -68,6 +74,7 @@ pub use sleep::Sleep;
 pub use stream_ext::StreamExt;
 #[cfg(feature = "stream")]
 pub use stream_timeout::StreamTimeout;
+pub use system_time::{SystemTimeSleep, sleep_until_system_time, timeout_at_system_time};
 #[cfg(feature = "stream")]
 pub use throttle::Throttle;
 pub use timeout::{Elapsed, Timeout};

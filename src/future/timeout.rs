@@ -9,7 +9,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 pin_project! {
-    /// Runs a future until a deadline at most. [`timeout`](super::timeout()) makes one.
+    /// Runs a future until a deadline at most. [`timeout`](super::timeout()) makes one. `S` is the
+    /// sleep that ends with the deadline.
     ///
     /// It gives what the future gives, or [`Elapsed`] if the deadline came first. After `Elapsed`
     /// the future is still there; it is dropped with the timeout.
@@ -29,10 +30,10 @@ pin_project! {
     /// ```
     #[must_use = "a future does nothing until it is polled"]
     #[derive(Debug)]
-    pub struct Timeout<F> {
+    pub struct Timeout<F, S = Sleep> {
         #[pin]
         future: F,
-        sleep: Sleep,
+        sleep: S,
     }
 }
 
@@ -68,8 +69,8 @@ impl From<Elapsed> for io::Error {
     }
 }
 
-impl<F> Timeout<F> {
-    pub(super) fn new(future: F, sleep: Sleep) -> Self {
+impl<F, S> Timeout<F, S> {
+    pub(super) fn new(future: F, sleep: S) -> Self {
         Self { future, sleep }
     }
 
@@ -85,7 +86,7 @@ impl<F> Timeout<F> {
     }
 }
 
-impl<F: Future> Future for Timeout<F> {
+impl<F: Future, S: Future<Output = ()> + Unpin> Future for Timeout<F, S> {
     type Output = Result<F::Output, Elapsed>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

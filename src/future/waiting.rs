@@ -68,6 +68,14 @@ impl Waiting {
         &self.due.home
     }
 
+    /// The timer that it is armed with.
+    pub(super) fn timer(&self) -> Option<TimerId> {
+        match self.wait {
+            Wait::Armed(id, _) => Some(id),
+            Wait::Idle | Wait::Over => None,
+        }
+    }
+
     /// The time until which it waits.
     pub(super) fn at_ns(&self) -> u64 {
         self.due.at_ns

@@ -21,7 +21,7 @@ pub(crate) struct WallReading {
     #[cfg(feature = "calendar")]
     pub(crate) now_ns: u64,
     /// How often a manual clock's time of day had been set.
-    pub(super) sets: u64,
+    pub(crate) sets: u64,
 }
 
 impl<T: Send + 'static> ServiceHandle<T> {
@@ -194,6 +194,25 @@ impl<T: Send + 'static> ServiceHandle<T> {
     #[must_use]
     pub fn now(&self) -> Instant {
         self.engine.clock.instant(self.engine.clock.now_ns())
+    }
+
+    /// The present time of day: the system's, or that of the [`ManualClock`](crate::ManualClock)
+    /// that drives the service.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    /// use wheelwork::{ManualClock, TimerService};
+    ///
+    /// let clock = ManualClock::new();
+    /// let service = TimerService::builder().clock(clock.clone()).start()?;
+    /// clock.advance(Duration::from_secs(5));
+    /// assert_eq!(service.system_time(), SystemTime::UNIX_EPOCH + Duration::from_secs(5));
+    /// # Ok::<(), wheelwork::StartError>(())
+    /// ```
+    #[must_use]
+    pub fn system_time(&self) -> SystemTime {
+        self.engine.clock.system_time()
     }
 
     /// When the shard with this number has something to do next, as of its last turn. `None`:

@@ -11,7 +11,7 @@ mod periodic;
 
 mod many;
 
-mod inspect;
+pub(crate) mod inspect;
 
 mod builder;
 

@@ -50,6 +50,7 @@ mod stop_and_wait;
 mod stop_async;
 mod stop_policies;
 mod streams;
+mod system_time;
 #[path = "../common/tasks.rs"]
 mod tasks;
 mod thread_ends;

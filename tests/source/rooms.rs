@@ -10,7 +10,7 @@
 use crate::source::{DOORS, File, arrows, code, document, files, has_durable, part, quoted, words};
 
 /// The rooms of each floor.
-const FLOORS: [&[&str]; 9] = [
+const FLOORS: [&[&str]; 10] = [
     &["sync", "mem", "entry", "error"],
     &["time", "counters", "slab_box", "cold_drop"],
     &["repeat", "retry"],
@@ -21,6 +21,8 @@ const FLOORS: [&[&str]; 9] = [
     &["future", "calendar", "metrics", "trace"],
     &["testing", "tower", "io", "hyper", "quinn", "backon"],
     &["calls", "future", "calendar", "metrics", "trace"],
+    &["calls", "calendar", "metrics", "trace"],
+    &["future"],
     &["testing", "tower"],
 ];
 
