@@ -63,10 +63,10 @@ mod time;
 pub mod wheel;
 
 // After `service`: rustdoc shows the calls of `ServiceHandle` in the order of the modules.
-#[cfg(feature = "backon")]
-mod backon;
 mod calls;
 
+#[cfg(feature = "backon")]
+mod backon;
 #[cfg(feature = "calendar")]
 pub mod calendar;
 #[cfg(feature = "async")]

@@ -18,12 +18,9 @@ const FLOORS: [&[&str]; 10] = [
     &["shard", "wheel"],
     &["engine"],
     &["service"],
-    &["future", "calendar", "metrics", "trace"],
-    &["testing", "tower", "io", "hyper", "quinn", "backon"],
-    &["calls", "future", "calendar", "metrics", "trace"],
     &["calls", "calendar", "metrics", "trace"],
     &["future"],
-    &["testing", "tower"],
+    &["testing", "tower", "io", "hyper", "quinn", "backon"],
 ];
 
 fn floor(room: &str) -> usize {
