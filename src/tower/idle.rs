@@ -52,9 +52,8 @@ impl IdleWatch {
 ///
 /// Calls are let through, idle or not. So a request that comes at the moment in which the time is
 /// over is answered, if the connection is then closed gracefully: hyper's `graceful_shutdown` lets
-/// calls in flight end, with their bodies. It also waits for the rest of a head that has begun.
-/// hyper's `header_read_timeout` limits that wait. It needs a timer; without one a client that
-/// sends half a head holds its connection.
+/// calls in flight end, with their bodies. It also waits for the rest of a head that has begun, and
+/// for clients that do not read. [`Graceful`](super::Graceful) limits that wait.
 /// [The guide](crate::guide::futures#services-of-tower) shows both with hyper.
 ///
 /// Cost: a lock of the connection's own, twice a call, and one reading of the clock.

@@ -1,12 +1,12 @@
 //! Time limits for services of `tower`: [`TimeoutLayer`] for each call, [`IdleService`] for a
-//! connection on which nothing happens.
+//! connection on which nothing happens, [`Graceful`] for the age of a connection and for its end.
 //!
 //! Services of axum, tonic and others are services of tower. hyper takes such a service for a
 //! connection, by hyper-util's `TowerToHyperService`. Both types work under any runtime.
 //!
 //! A call that ends in time costs a [`schedule`](crate::ServiceHandle::schedule) and a
 //! [`cancel`](crate::ServiceHandle::cancel), or nothing if it is ready at once. An idle limit costs
-//! one timer for each connection, and no timer for a call.
+//! one timer for each connection, and no timer for a call. The age of a connection costs one more.
 //!
 //! # Example
 //! ```
@@ -43,8 +43,10 @@
 //! });
 //! ```
 
+mod graceful;
 mod idle;
 mod timeout;
 
+pub use graceful::Graceful;
 pub use idle::{Idle, IdleCall, IdleService};
 pub use timeout::{TimeoutCall, TimeoutLayer, TimeoutService};

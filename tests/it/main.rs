@@ -21,6 +21,7 @@ mod delay_queue;
 mod dispatch;
 mod frameworks;
 mod futures;
+mod graceful;
 mod handler;
 mod hooks;
 mod inspect;
