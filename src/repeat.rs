@@ -343,6 +343,14 @@ impl Repeat {
         }
     }
 
+    /// Nobody has moved the timer, which was paused and goes on: if it goes by the wall clock, it
+    /// looks at that.
+    pub(crate) fn was_resumed(&mut self) {
+        if let Rhythm::Wall { is_moved, .. } = &mut self.closures.rhythm {
+            *is_moved = false;
+        }
+    }
+
     /// Whether the timer runs once, at a time of day.
     pub(crate) fn is_for_time_of_day(&self) -> bool {
         self.runs_left == 1 && matches!(self.closures.rhythm, Rhythm::Wall { .. })

@@ -16,6 +16,7 @@ mod job;
 mod lane;
 mod magazine;
 mod outage;
+mod pause;
 mod periodic;
 mod pins;
 mod rearm;

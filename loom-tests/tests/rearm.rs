@@ -53,7 +53,7 @@ fn rearm_against_worker(deadline: u64) {
             assert_eq!(fired, None, "fired at the old deadline");
             assert_eq!(follow(&cell, entry, &won), Some(deadline), "lost");
         }
-        Rearmed::Cancelled(_) => panic!("nobody cancels"),
+        Rearmed::Cancelled(_) | Rearmed::Paused => panic!("nobody cancels, or pauses"),
     }
     assert_eq!(won.counts()[0], 1);
 }
@@ -207,7 +207,7 @@ fn run_against_cancel() {
             );
             assert!(matches!(cell.claim_due(entry), Due::Dead), "it runs on");
         }
-        Ran::Moved(_) => panic!("nobody moves it"),
+        Ran::Moved(_) | Ran::Paused => panic!("nobody moves it, or pauses it"),
     }
     assert!(runs.counts()[0] <= 1);
 }
@@ -262,7 +262,7 @@ fn run_against_later() {
             assert!(matches!(cell.run(run, MUCH_LATER), Ran::Again(_)));
         }
         Rearmed::Gone | Rearmed::Refiled(_) => assert!(matches!(ran, Ran::Again(_))),
-        Rearmed::Cancelled(_) => panic!("nobody cancels it"),
+        Rearmed::Cancelled(_) | Rearmed::Paused => panic!("nobody cancels it"),
     }
 }
 

@@ -5,7 +5,7 @@
 
 use super::content::{Content, Fill};
 use super::state::{Cell, CellRef, DueAt, Filed};
-use super::word::{State, Word};
+use super::word::{Pause, State, Word};
 use crate::entry::{DEADLINE_MAX, Entry};
 use crate::sync::{Fault, Ordering, broken, ordering};
 use std::ptr::NonNull;
@@ -20,6 +20,8 @@ pub(crate) struct Claimed<T> {
     pub(crate) filed: Option<Filed>,
     /// The timer's deadline and shard.
     pub(crate) due_at: DueAt,
+    /// What is left of a timer that was paused. Its deadline is the one that it had.
+    pub(crate) left_ns: Option<u64>,
     /// The cell's index, for the caller to hold. `None`: another thread frees the cell, or the
     /// cell's generations are used up.
     pub(crate) index: Option<u32>,
@@ -77,6 +79,7 @@ impl<T> CellRef<'_, T> {
         let vacant = Word(self.cell.word.load(Ordering::Relaxed));
         let armed = vacant.with_state(State::Armed);
         let armed = if C::REPEATS { armed.repeating() } else { armed };
+        self.note_wall(vacant, &content);
         // SAFETY: ArmWrite. The cell is VACANT and the caller holds its index: no other thread
         // touches the content.
         unsafe { self.cell.put_content(content) };
@@ -89,6 +92,17 @@ impl<T> CellRef<'_, T> {
             .word
             .store(armed.0, ordering(Ordering::Release, Fault::ArmRelaxed));
         vacant.generation()
+    }
+
+    /// Notes whether the content is a timer by the wall clock.
+    #[inline(always)]
+    pub(super) fn note_wall<C: Fill<T>>(&self, vacant: Word, content: &C) {
+        if content.goes_by_wall() {
+            // Ordering: Relaxed. Published by ArmPublish.
+            self.pause_side
+                .by_wall
+                .store(vacant.generation() + 1, Ordering::Relaxed);
+        }
     }
 
     /// Claims for a due entry (ClaimLoad to ClaimRead) in the usual case: the timer has no lag and
@@ -176,6 +190,7 @@ impl<T> CellRef<'_, T> {
                 State::Armed => self.claim_armed(word),
                 State::Held => self.claim_held(word),
                 State::Running => self.claim_running(word),
+                State::Paused => self.claim_paused(word),
                 State::Vacant | State::Doomed | State::Left | State::Ended => return None,
             };
             match outcome {
@@ -198,6 +213,7 @@ impl<T> CellRef<'_, T> {
             content,
             filed: Some(filed),
             due_at: DueAt::new(due_at.deadline() + word.lag(), due_at.shard()),
+            left_ns: None,
             index,
         })
     }
@@ -215,6 +231,7 @@ impl<T> CellRef<'_, T> {
             content,
             filed: None,
             due_at,
+            left_ns: None,
             index: self.leave(word),
         })
     }
@@ -227,8 +244,38 @@ impl<T> CellRef<'_, T> {
             content: None,
             filed: None,
             due_at: self.due_at(),
+            left_ns: None,
             index: None,
         })
+    }
+
+    /// Claims a PAUSED timer. It has no entry; or the thread that pauses it sends its tombstone.
+    #[cold]
+    fn claim_paused(&self, word: Word) -> Result<Claimed<T>, Word> {
+        match word.pause_state() {
+            Pause::Waits => {
+                self.cell.exchange(word, word.freed())?;
+                // SAFETY: ClaimRead. As in `claim_due`: no thread runs, pauses or resumes it.
+                let content = Some(unsafe { self.cell.take_content(word) });
+                Ok(Claimed {
+                    content,
+                    filed: None,
+                    due_at: self.due_at(),
+                    left_ns: Some(self.left_ns()),
+                    index: self.index(word),
+                })
+            }
+            Pause::Pausing => self.claim_held(word),
+            Pause::Changing => {
+                // Before the claim: after it, the cell may be another timer's.
+                let left_ns = Some(self.left_ns());
+                Ok(Claimed {
+                    left_ns,
+                    ..self.claim_held(word)?
+                })
+            }
+            Pause::Runs => self.claim_running(word),
+        }
     }
 
     /// DoomLeave. Two threads use a DOOMED cell; the last to leave frees it.
@@ -287,7 +334,7 @@ impl<T> CellRef<'_, T> {
 
     /// Claims the cell's timer unless it is RUNNING, for a `stop` that fires all timers.
     pub(crate) fn claim_waiting(&self) -> Option<Claimed<T>> {
-        self.claim(|word| word.state() != State::Running)
+        self.claim(|word| !word.runs())
     }
 
     /// Claims the cell's timer, for `stop`.

@@ -29,6 +29,9 @@ pub(crate) trait Fill<T>: Sized {
     /// What the caller gets back if the service refuses it.
     type Back;
 
+    /// Whether it is a timer by the wall clock.
+    fn goes_by_wall(&self) -> bool;
+
     /// In the form that lies in the cell.
     fn stored(self) -> Stored<T>;
 
@@ -46,6 +49,11 @@ impl<T> Fill<T> for Payload<T> {
     const REPEATS: bool = false;
 
     type Back = T;
+
+    #[inline(always)]
+    fn goes_by_wall(&self) -> bool {
+        false
+    }
 
     #[inline]
     fn stored(self) -> Stored<T> {
@@ -70,6 +78,10 @@ impl<T> Fill<T> for Box<Repeat> {
     const REPEATS: bool = true;
 
     type Back = Self;
+
+    fn goes_by_wall(&self) -> bool {
+        Repeat::goes_by_wall(self)
+    }
 
     fn stored(self) -> Stored<T> {
         Stored {

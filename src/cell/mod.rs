@@ -8,6 +8,7 @@ mod gather;
 mod magazine;
 mod page;
 mod pair;
+mod pausing;
 mod pins;
 mod rearm;
 mod state;
@@ -19,13 +20,14 @@ pub(crate) use content::{Content, Fill, Payload};
 pub(crate) use depot::Depot;
 pub(crate) use gather::Maintenance;
 pub(crate) use pair::Magazines;
+pub(crate) use pausing::{LeftSet, Paused, Resumed};
 #[cfg(loom)]
 pub(crate) use pins::Limbo;
 pub(crate) use pins::{Pinned, Pinner, Pins};
-pub(crate) use rearm::{Rearmed, RunBegun};
+pub(crate) use rearm::{Rearmed, RunBegun, RunFiled};
 #[cfg(loom)]
-pub(crate) use state::{Cell, Side};
-pub(crate) use state::{CellRef, DueAt, Filed, SHARD_BITS, index_after};
+pub(crate) use state::{Cell, PauseSide, Side};
+pub(crate) use state::{CellRef, DueAt, Filed, Look, SHARD_BITS, index_after};
 
 #[cfg(all(test, not(loom)))]
 mod tests;

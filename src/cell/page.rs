@@ -1,10 +1,11 @@
-//! Page: the memory of 4,096 cells (fewer if their payload is large), and of their sides.
+//! Page: the memory of 4,096 cells (fewer if their payload is large), and of their two sides.
 //!
 //! The arena owns pages: it makes, publishes and frees them. The number of cells is known at
 //! compile time, from their size: 4,096 cells of up to a kilobyte each, fewer of larger ones. The
-//! cells come first, then the sides. Memory that is not touched costs nothing.
+//! cells come first, then the sides for re-arms, then those for pauses. Memory that is not touched
+//! costs nothing.
 
-use super::state::{Cell, CellRef, Side};
+use super::state::{Cell, CellRef, PauseSide, Side};
 use crate::mem::Zeroed;
 use std::marker::PhantomData;
 
@@ -32,7 +33,7 @@ const _: () = assert!(cells_of(1 << 10) == 4096 && cells_of((1 << 10) + 8) == 20
 const _: () =
     assert!(cells_of(4 << 20) == 1 && cells_of(2 << 20) == 2 && cells_of(usize::MAX) == 1);
 
-/// A page's memory: all cells, then all sides.
+/// A page's memory: all cells, then all sides of either kind.
 pub(super) struct Page<T> {
     #[cfg(not(loom))]
     memory: Zeroed<u64>,
@@ -47,7 +48,11 @@ pub(super) type Start<T> = Cell<T>;
 
 /// In a model, all cells and sides: loom's types are not plain memory.
 #[cfg(loom)]
-pub(super) struct Start<T>([Cell<T>; CELLS_MAX as usize], [Side; CELLS_MAX as usize]);
+pub(super) struct Start<T>(
+    [Cell<T>; CELLS_MAX as usize],
+    [Side; CELLS_MAX as usize],
+    [PauseSide; CELLS_MAX as usize],
+);
 
 #[cfg(loom)]
 // SAFETY: made value by value.
@@ -56,6 +61,7 @@ unsafe impl<T> crate::mem::Zeroable for Start<T> {
         Self(
             std::array::from_fn(|_| Cell::zeroed()),
             std::array::from_fn(|_| Side::zeroed()),
+            std::array::from_fn(|_| PauseSide::zeroed()),
         )
     }
 }
@@ -74,9 +80,11 @@ impl<T> Page<T> {
             assert!(
                 size_of::<Cell<T>>().is_multiple_of(8)
                     && align_of::<Side>() == 8
+                    && align_of::<PauseSide>() == 8
                     && align_of::<Cell<T>>() <= 4096
             );
-            (Self::CELLS_BYTES + Self::CELLS as usize * size_of::<Side>()) / size_of::<u64>()
+            let sides = size_of::<Side>() + size_of::<PauseSide>();
+            (Self::CELLS_BYTES + Self::CELLS as usize * sides) / size_of::<u64>()
         };
         #[cfg(loom)]
         let words = 1;
@@ -108,7 +116,7 @@ impl<T> Page<T> {
         }
         #[cfg(loom)]
         {
-            let Start(all, _) = &self.memory[0];
+            let Start(all, ..) = &self.memory[0];
             all[cells.start as usize..cells.end as usize]
                 .iter()
                 .for_each(Cell::strip);
@@ -145,16 +153,29 @@ impl<T> Page<T> {
             let cell = unsafe { &*cell };
             // SAFETY: as above.
             let side = unsafe { &*side };
-            CellRef { index, cell, side }
+            // SAFETY: in this page, after its last side.
+            let pause_sides = unsafe { sides.add(Self::CELLS as usize) }.cast::<PauseSide>();
+            // SAFETY: the page has as many of these as cells. They are aligned, because sides take
+            // a multiple of 8 bytes.
+            let pause_side = unsafe { pause_sides.add(position) };
+            // SAFETY: as above.
+            let pause_side = unsafe { &*pause_side };
+            CellRef {
+                index,
+                cell,
+                side,
+                pause_side,
+            }
         }
         #[cfg(loom)]
         {
             // SAFETY: the caller's promise.
-            let Start(cells, sides) = unsafe { &*start };
+            let Start(cells, sides, pause_sides) = unsafe { &*start };
             CellRef {
                 index,
                 cell: &cells[position],
                 side: &sides[position],
+                pause_side: &pause_sides[position],
             }
         }
     }
@@ -166,7 +187,7 @@ impl<T> Page<T> {
     /// RetireFree in a model: poisons the cells, so that a later look fails. The memory stays.
     #[cfg(loom)]
     pub(super) fn free(mut self) {
-        let Start(cells, _) = &mut self.memory[0];
+        let Start(cells, ..) = &mut self.memory[0];
         cells.iter_mut().for_each(Cell::poison);
         std::mem::forget(self);
     }

@@ -17,6 +17,8 @@ use crate::sync::{Fault, Ordering, broken};
 pub(crate) enum Rearmed {
     /// Nothing: there is no such timer, or it is RUNNING.
     Gone,
+    /// Nothing: the timer is paused. The caller sets what is left.
+    Paused,
     /// The deadline has changed, and there is nothing to send: the entry will find the timer. Or
     /// another re-arm is in progress, and overrides this one.
     Done { shard: usize },
@@ -43,6 +45,18 @@ pub(crate) enum RunBegun {
     },
 }
 
+/// What the end of a run did with its timer.
+#[derive(Debug)]
+pub(crate) enum RunFiled {
+    /// It runs again. The caller sends the entry.
+    Again(Filed),
+    /// It was paused in its run.
+    Paused,
+    /// It was cancelled in its run: here are its content, and the cell's index for the caller to
+    /// hold.
+    Ended(Box<Repeat>, Option<u32>),
+}
+
 impl<T> CellRef<'_, T> {
     /// Moves the deadline of a timer that waits, to any tick (RearmLag, or RearmHold and
     /// RearmFile).
@@ -61,6 +75,12 @@ impl<T> CellRef<'_, T> {
                         shard: self.due_at().shard(),
                     };
                 }
+                State::Paused if broken(Fault::RearmOverPause) => {
+                    return Rearmed::Done {
+                        shard: self.due_at().shard(),
+                    };
+                }
+                State::Paused => return Rearmed::Paused,
                 _ => return Rearmed::Gone,
             }
             let due_at = self.due_at();
@@ -110,13 +130,19 @@ impl<T> CellRef<'_, T> {
 
     /// Writes `due_at` and birth for the next filing. The exchange that follows publishes them.
     #[inline]
-    fn move_to(&self, word: Word, due_at: DueAt) {
+    pub(super) fn move_to(&self, word: Word, due_at: DueAt) {
+        self.note_birth(word);
+        // Ordering: Relaxed. As the birth; a reader of the earlier word fails at ClaimExchange.
+        self.cell.due_at.store(due_at.packed(), Ordering::Relaxed);
+    }
+
+    /// Writes the birth for the next filing, if the word will not tell it any more.
+    #[inline]
+    pub(super) fn note_birth(&self, word: Word) {
         if let (Some(birth), None) = (word.birth(), word.refiled().birth()) {
             // Ordering: Relaxed. Published by the exchange that sets the last move.
             self.side.birth.store(birth, Ordering::Relaxed);
         }
-        // Ordering: Relaxed. As above; a reader of the earlier word fails at ClaimExchange.
-        self.cell.due_at.store(due_at.packed(), Ordering::Relaxed);
     }
 
     /// RunBegin. Begins the run of a due entry: takes the content out. Puts the entry back if its
@@ -149,37 +175,50 @@ impl<T> CellRef<'_, T> {
         }
     }
 
-    /// RunFile. After a run: files the periodic timer for its next run. If it was cancelled
-    /// meanwhile, gives the content back and frees the cell.
+    /// RunFile. After a run: files the periodic timer for its next run. If it was paused meanwhile,
+    /// keeps `left_ns` instead. If it was cancelled, gives the content back and frees the cell.
     ///
     /// # Safety
     /// The caller has begun the run (RunBegin).
     #[inline]
     pub(crate) unsafe fn file_again(
         &self,
-        repeat: Box<Repeat>,
+        mut repeat: Box<Repeat>,
         due_at: DueAt,
-    ) -> Result<Filed, (Box<Repeat>, Option<u32>)> {
-        let word = self.load();
-        if word.state() == State::Running {
+        left_ns: u64,
+    ) -> RunFiled {
+        loop {
+            let word = self.load();
+            if word.state() != State::Running {
+                if !word.runs() {
+                    return RunFiled::Ended(repeat, self.free(word));
+                }
+                // SAFETY: the caller's promise; the word is that of a run.
+                match unsafe { self.pause_after_run(word, repeat, left_ns) } {
+                    Ok(()) => return RunFiled::Paused,
+                    Err(back) => repeat = back,
+                }
+                continue;
+            }
             // SAFETY: RUNNING: RunBegin moved the content out, and only the run puts it back.
             unsafe { self.cell.put_content(repeat) };
             self.move_to(word, due_at);
+            let again = self.filed(due_at.deadline(), due_at.shard(), word.refiled());
             if broken(Fault::RunFilesBlindly) {
                 // Ordering: Release. The broken variant: the mark of a cancel is overwritten.
                 self.cell.word.store(word.refiled().0, Ordering::Release);
-                return Ok(self.filed(due_at.deadline(), due_at.shard(), word.refiled()));
+                return RunFiled::Again(again);
             }
             if self.cell.exchange(word, word.refiled()).is_ok() {
-                return Ok(self.filed(due_at.deadline(), due_at.shard(), word.refiled()));
+                return RunFiled::Again(again);
             }
-            // SAFETY: ENDED: only this thread uses the cell, and it has just put the content there.
-            let Content::Repeat(repeat) = (unsafe { self.cell.take_content(word) }) else {
+            // SAFETY: ENDED, or paused in its run: only this thread uses the content, and it has
+            // just put it there.
+            let Content::Repeat(back) = (unsafe { self.cell.take_content(word) }) else {
                 unreachable!("REPEATS is set")
             };
-            return Err((repeat, self.free(word)));
+            repeat = back;
         }
-        Err((repeat, self.free(word)))
     }
 
     /// After the last run, or instead of it: frees the cell. Returns its index for the caller to
@@ -188,10 +227,14 @@ impl<T> CellRef<'_, T> {
     /// # Safety
     /// The caller has begun the run (RunBegin).
     pub(crate) unsafe fn end(&self) -> (Option<u32>, bool) {
-        let word = self.load();
-        if word.state() == State::Running && self.cell.exchange(word, word.freed()).is_ok() {
-            return (self.index(word), false);
+        loop {
+            let word = self.load();
+            if !word.runs() {
+                return (self.free(word), true);
+            }
+            if self.cell.exchange(word, word.freed()).is_ok() {
+                return (self.index(word), false);
+            }
         }
-        (self.free(word), true)
     }
 }

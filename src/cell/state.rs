@@ -4,7 +4,7 @@
 //! `rearm.rs` have the transitions. States and protocol: README.md of this room.
 
 use super::content::{Content, Fill, Stored};
-use super::word::{GENERATION_LAST, LAG_MAX, State, Word};
+use super::word::{GENERATION_LAST, LAG_MAX, Pause, State, Word};
 use crate::entry::{DEADLINE_BITS, DEADLINE_MAX, Entry};
 #[cfg(not(loom))]
 use crate::mem::Zeroable;
@@ -71,6 +71,21 @@ pub(crate) struct Side {
     pub(super) put_back: AtomicU64,
 }
 
+/// The part of a timer's state that only timers that are paused need, or that go by the wall clock.
+/// It lies apart from the cells and from the sides.
+pub(crate) struct PauseSide {
+    /// What is left of a PAUSED timer, in nanoseconds.
+    pub(super) left_ns: AtomicU64,
+    /// The generation that the timer gets if it is resumed as it was paused.
+    pub(super) resumed: AtomicU64,
+    /// The generation with which a resume has filed the timer last, and by how much it has rounded
+    /// the deadline up.
+    pub(super) filed: AtomicU64,
+    pub(super) rounded_ns: AtomicU64,
+    /// The birth of the cell's latest timer by the wall clock, + 1.
+    pub(super) by_wall: AtomicU64,
+}
+
 // SAFETY: a cell hands its content from thread to thread and never shares it. The content belongs
 // to the thread that wins the exchange out of ARMED, HELD or RUNNING.
 unsafe impl<T: Send> Sync for Cell<T> {}
@@ -107,21 +122,41 @@ unsafe impl crate::mem::Zeroable for Side {
     }
 }
 
-/// A cell of the arena, with its index and its side.
+// SAFETY: zero is a value of each of its atomics.
+#[cfg(not(loom))]
+unsafe impl Zeroable for PauseSide {}
+
+#[cfg(loom)]
+// SAFETY: made value by value.
+unsafe impl crate::mem::Zeroable for PauseSide {
+    fn zeroed() -> Self {
+        Self {
+            left_ns: AtomicU64::new(0),
+            resumed: AtomicU64::new(0),
+            filed: AtomicU64::new(0),
+            rounded_ns: AtomicU64::new(0),
+            by_wall: AtomicU64::new(0),
+        }
+    }
+}
+
+/// A cell of the arena, with its index and its sides.
 pub(crate) struct CellRef<'a, T> {
     pub(super) index: u32,
     pub(super) cell: &'a Cell<T>,
     pub(super) side: &'a Side,
+    pub(super) pause_side: &'a PauseSide,
 }
 
 #[cfg(any(loom, test))]
 impl<'a, T> CellRef<'a, T> {
     /// A cell without an arena, for models and tests.
-    pub(crate) fn alone(cell: &'a Cell<T>, side: &'a Side) -> Self {
+    pub(crate) fn alone(cell: &'a Cell<T>, side: &'a Side, pause_side: &'a PauseSide) -> Self {
         Self {
             index: 0,
             cell,
             side,
+            pause_side,
         }
     }
 }
@@ -133,6 +168,18 @@ impl<T> Clone for CellRef<'_, T> {
 }
 
 impl<T> Copy for CellRef<'_, T> {}
+
+/// What a look at a timer that waits has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Look {
+    pub(crate) birth: u64,
+    /// The deadline; if the timer is paused, the one that it had, and its shard.
+    pub(crate) due_at: DueAt,
+    /// What is left of a paused timer. (Of one whose run is in progress, 0.)
+    pub(crate) left_ns: Option<u64>,
+    /// Whether it is periodic.
+    repeats: bool,
+}
 
 /// An entry, and the shard to whose wheel it belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -322,50 +369,71 @@ impl<T> CellRef<'_, T> {
     #[inline]
     pub(crate) fn is_pending(&self, birth: u64) -> bool {
         let word = self.load();
-        matches!(word.state(), State::Armed | State::Held | State::Running)
-            && self.birth(word) == birth
+        matches!(
+            word.state(),
+            State::Armed | State::Held | State::Running | State::Paused
+        ) && self.birth(word) == birth
     }
 
-    /// Birth and deadline of the timer that waits here. Waits while a re-arm holds the cell, unless
-    /// `is_forked`: then the thread that re-arms is in another process, and the deadline may be off
-    /// by a lag.
-    pub(crate) fn look(&self, is_forked: bool) -> Option<(u64, DueAt)> {
-        self.look_at_word(is_forked)
-            .map(|(_, birth, due_at)| (birth, due_at))
+    /// What is left of the timer, which is PAUSED.
+    #[inline]
+    pub(super) fn left_ns(&self) -> u64 {
+        // Ordering: Relaxed. As `due_at`.
+        self.pause_side.left_ns.load(Ordering::Relaxed)
     }
 
-    /// The deadline of the timer that waits here, unless it is periodic. Waits as `look` does.
+    /// The deadline of the timer that waits here, unless it is paused or periodic. Waits as `look`
+    /// does.
     pub(crate) fn payload_due_at(&self) -> Option<DueAt> {
-        let (word, _, due_at) = self.look_at_word(false)?;
-        (!word.repeats()).then_some(due_at)
+        let look = self.look(false)?;
+        (!look.repeats && look.left_ns.is_none()).then_some(look.due_at)
     }
 
-    /// The word, the birth and the deadline of the timer that waits here, all of one filing.
-    fn look_at_word(&self, is_forked: bool) -> Option<(Word, u64, DueAt)> {
+    /// The timer that waits here: what is found is all of one filing. Waits while another thread
+    /// moves the timer or pauses it, unless `is_forked`: then that thread is in another process,
+    /// and the deadline may be off by a lag.
+    pub(crate) fn look(&self, is_forked: bool) -> Option<Look> {
         loop {
             let word = self.load();
             let (due_at, birth) = (self.due_at(), self.birth(word));
-            match word.state() {
-                State::Armed | State::Running => {}
-                State::Held if is_forked => {}
+            let (lag, left_ns) = match word.state() {
+                State::Armed | State::Running => (word.lag(), None),
+                State::Held if is_forked => (word.lag(), None),
                 State::Held => {
                     // A re-arm changes the deadline just now. That takes nanoseconds, unless its
                     // thread is preempted.
                     pause();
                     continue;
                 }
+                State::Paused => match word.pause_state() {
+                    Pause::Waits => (0, Some(self.left_ns())),
+                    Pause::Runs => (0, Some(0)),
+                    Pause::Pausing if is_forked => (0, None),
+                    Pause::Changing if is_forked => (0, Some(self.left_ns())),
+                    Pause::Pausing | Pause::Changing => {
+                        // As above.
+                        pause();
+                        continue;
+                    }
+                },
                 State::Vacant | State::Doomed | State::Left | State::Ended => return None,
-            }
+            };
             // Ordering: AcqRel. The exchange is a read that is not reordered before the loads of
-            // `due_at` and of the birth. If the word has not changed, these belong to it.
+            // `due_at`, of the birth, and of what is left. If the word has not changed, these
+            // belong to it.
             if self
                 .cell
                 .word
                 .compare_exchange(word.0, word.0, Ordering::AcqRel, Ordering::Relaxed)
                 .is_ok()
             {
-                let deadline = (due_at.deadline() + word.lag()).min(DEADLINE_MAX);
-                return Some((word, birth, DueAt::new(deadline, due_at.shard())));
+                let deadline = (due_at.deadline() + lag).min(DEADLINE_MAX);
+                return Some(Look {
+                    birth,
+                    due_at: DueAt::new(deadline, due_at.shard()),
+                    left_ns,
+                    repeats: word.repeats(),
+                });
             }
         }
     }
@@ -394,9 +462,16 @@ mod tests {
             birth: AtomicU64::new(0),
             put_back: AtomicU64::new(0),
         };
+        let pause_side = PauseSide {
+            left_ns: AtomicU64::new(0),
+            resumed: AtomicU64::new(0),
+            filed: AtomicU64::new(0),
+            rounded_ns: AtomicU64::new(0),
+            by_wall: AtomicU64::new(0),
+        };
         for (generation, index) in [(GENERATION_LAST - 1, Some(0)), (GENERATION_LAST, None)] {
             cell.start_at(generation);
-            let cell_ref = CellRef::alone(&cell, &side);
+            let cell_ref = CellRef::alone(&cell, &side, &pause_side);
             // SAFETY: no other thread uses the cell.
             let birth = unsafe { cell_ref.fill(DueAt::new(7, 3), Payload("payload")) };
             assert_eq!(birth, generation);

@@ -3,12 +3,14 @@
 
 use super::claim::{Claimed, DueClaim};
 use super::content::{Content, Payload};
-use super::rearm::{Rearmed, RunBegun};
-use super::state::{Cell, CellRef, DueAt, Filed, Side};
+use super::rearm::{Rearmed, RunBegun, RunFiled};
+use super::state::{Cell, CellRef, DueAt, Filed, PauseSide, Side};
 use super::word::{GENERATION_LAST, LAG_MAX, MOVES_MAX, State, Word};
 use crate::entry::{DEADLINE_MAX, Entry};
 use crate::mem::Zeroed;
 use crate::repeat::{Missed, Repeat, RunClosure};
+
+mod pause;
 
 const SHARD: usize = 5;
 
@@ -16,6 +18,7 @@ const SHARD: usize = 5;
 struct Fixture {
     cell: Zeroed<Cell<&'static str>>,
     side: Zeroed<Side>,
+    pause_side: Zeroed<PauseSide>,
 }
 
 const GENERATION: u64 = 40;
@@ -23,8 +26,11 @@ const INDEX: u32 = 17;
 
 impl Fixture {
     fn new() -> Self {
-        let (cell, side) = (Zeroed::new(1), Zeroed::new(1));
-        let fixture = Self { cell, side };
+        let fixture = Self {
+            cell: Zeroed::new(1),
+            side: Zeroed::new(1),
+            pause_side: Zeroed::new(1),
+        };
         fixture.cell[0].start_at(GENERATION);
         fixture
     }
@@ -63,6 +69,7 @@ impl Fixture {
             index: INDEX,
             cell: &self.cell[0],
             side: &self.side[0],
+            pause_side: &self.pause_side[0],
         }
     }
 
@@ -127,11 +134,22 @@ fn got(claimed: Option<Claimed<&'static str>>) -> Option<(u64, bool, Option<File
         content,
         filed,
         due_at,
+        left_ns: None,
         index,
-    } = claimed?;
+    } = claimed?
+    else {
+        panic!("it was not paused")
+    };
     assert_eq!(due_at.shard(), SHARD);
     let is_payload = matches!(content, Some(Content::Payload(payload)) if payload == "payload");
     Some((due_at.deadline(), is_payload, filed, index))
+}
+
+/// Birth and deadline of the timer that waits.
+fn seen(cell: CellRef<'_, &'static str>, is_forked: bool) -> Option<(u64, DueAt)> {
+    let look = cell.look(is_forked)?;
+    assert_eq!(look.left_ns, None, "it is not paused");
+    Some((look.birth, look.due_at))
 }
 
 #[test]
@@ -166,12 +184,12 @@ fn a_payload_is_claimed_once_by_any_way() {
         let armed = Fixture::armed(100);
         assert!(armed.cell().is_pending(GENERATION) && !armed.cell().is_pending(GENERATION + 1));
         assert_eq!(
-            armed.cell().look(false),
+            seen(armed.cell(), false),
             Some((GENERATION, DueAt::new(100, SHARD)))
         );
         assert!(first(&armed));
         assert_eq!(armed.word(), Word::new(GENERATION + 1, State::Vacant));
-        assert!(!armed.cell().is_pending(GENERATION) && armed.cell().look(false).is_none());
+        assert!(!armed.cell().is_pending(GENERATION) && seen(armed.cell(), false).is_none());
         for second in ways {
             assert!(!second(&armed));
         }
@@ -211,7 +229,7 @@ fn later_is_a_lag_up_to_its_limit() {
             Word::new(GENERATION, State::Armed).with_lag(lag)
         );
         assert_eq!(
-            armed.cell().look(false),
+            seen(armed.cell(), false),
             Some((GENERATION, DueAt::new(deadline, SHARD)))
         );
         // Nothing was put back: the entry is where it was.
@@ -230,7 +248,7 @@ fn later_is_a_lag_up_to_its_limit() {
             (filed(100, GENERATION), filed(deadline, GENERATION + 1))
         );
         assert_eq!(
-            armed.cell().look(false),
+            seen(armed.cell(), false),
             Some((GENERATION, DueAt::new(deadline, SHARD)))
         );
         assert!(
@@ -288,7 +306,7 @@ fn an_entry_that_comes_too_early_goes_to_the_deadline() {
         Rearmed::Done { .. }
     ));
     assert_eq!(
-        armed.cell().look(false),
+        seen(armed.cell(), false),
         Some((GENERATION, DueAt::new(400, SHARD)))
     );
     assert_eq!(
@@ -360,7 +378,7 @@ fn an_id_outlives_all_moves() {
             armed.cell().is_pending(GENERATION) && !armed.cell().is_pending(GENERATION + moves)
         );
         assert_eq!(
-            armed.cell().look(false),
+            seen(armed.cell(), false),
             Some((GENERATION, DueAt::new(1_000 - moves, SHARD)))
         );
         assert!(
@@ -405,7 +423,7 @@ fn a_timer_that_is_being_moved_is_cancelled() {
     );
     assert!(
         !armed.cell().is_pending(GENERATION)
-            && armed.cell().look(false).is_none()
+            && seen(armed.cell(), false).is_none()
             && armed.cell().claim_any().is_none()
     );
     assert!(matches!(armed.cell().rearm(GENERATION, 7), Rearmed::Gone));
@@ -435,7 +453,7 @@ fn a_periodic_timer_runs_and_comes_again() {
         let is_on_its_way = || {
             assert!(
                 cell.is_pending(GENERATION)
-                    && cell.look(false) == Some((GENERATION, DueAt::new(deadline, SHARD)))
+                    && seen(cell, false) == Some((GENERATION, DueAt::new(deadline, SHARD)))
             );
             assert!(cell.claim_payload(GENERATION).is_none());
         };
@@ -454,11 +472,11 @@ fn a_periodic_timer_runs_and_comes_again() {
         assert!(matches!(cell.rearm(GENERATION, 500), Rearmed::Gone));
         generation += 1;
         // SAFETY: the run is ours.
-        let again = unsafe { cell.file_again(repeat, DueAt::new(deadline + 10, SHARD)) };
-        assert_eq!(
-            again.expect("nobody cancelled it"),
-            filed(deadline + 10, generation)
-        );
+        let again = unsafe { cell.file_again(repeat, DueAt::new(deadline + 10, SHARD), 10) };
+        let RunFiled::Again(again) = again else {
+            panic!("nobody cancelled it")
+        };
+        assert_eq!(again, filed(deadline + 10, generation));
     }
     drop(armed.run(130, generation));
     // SAFETY: as above.
@@ -513,12 +531,14 @@ fn a_periodic_timer_is_cancelled_while_it_waits_and_while_it_runs() {
             assert!(
                 cancel(cell).is_none()
                     && !cell.is_pending(GENERATION)
-                    && cell.look(false).is_none()
+                    && seen(cell, false).is_none()
             );
             if files {
                 // SAFETY: the run is ours.
-                let (_, index) = unsafe { cell.file_again(repeat, DueAt::new(110, SHARD)) }
-                    .expect_err("it was cancelled");
+                let ended = unsafe { cell.file_again(repeat, DueAt::new(110, SHARD), 10) };
+                let RunFiled::Ended(_, index) = ended else {
+                    panic!("it was cancelled")
+                };
                 assert_eq!(index, Some(INDEX));
             } else {
                 // SAFETY: as above.
@@ -591,9 +611,9 @@ fn a_look_in_another_process_waits_for_no_holder() {
         let fixture = Fixture::armed(deadline);
         fixture.set(State::Held);
         let due_at = DueAt::new(deadline, SHARD);
-        assert_eq!(fixture.cell().look(true), Some((GENERATION, due_at)));
+        assert_eq!(seen(fixture.cell(), true), Some((GENERATION, due_at)));
         let claimed = fixture.cell().claim_id(GENERATION).expect("it waits");
         assert!(claimed.content.is_some() && claimed.index.is_none());
-        assert_eq!(fixture.cell().look(true), None, "it is cancelled");
+        assert_eq!(seen(fixture.cell(), true), None, "it is cancelled");
     }
 }

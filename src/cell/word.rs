@@ -33,6 +33,20 @@ pub(super) enum State {
     Left,
     Running,
     Ended,
+    Paused,
+}
+
+/// What happens to a PAUSED timer. It lies where the lag of an ARMED one does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pause {
+    /// Nothing: it waits to be resumed.
+    Waits,
+    /// One thread pauses it.
+    Pausing,
+    /// One thread resumes it, or sets what is left.
+    Changing,
+    /// It is periodic, and its run is in progress.
+    Runs,
 }
 
 /// `generation (40 bits) | lag (16) | repeats (1) | moves (4) | state (3)`.
@@ -54,7 +68,8 @@ impl Word {
             3 => State::Doomed,
             4 => State::Left,
             5 => State::Running,
-            _ => State::Ended,
+            6 => State::Ended,
+            _ => State::Paused,
         }
     }
 
@@ -100,6 +115,34 @@ impl Word {
         Self(self.0 >> STATE_BITS << STATE_BITS | state as u64)
     }
 
+    /// What happens to the timer, which is PAUSED.
+    #[inline]
+    pub(super) fn pause_state(self) -> Pause {
+        debug_assert!(self.state() == State::Paused);
+        match self.lag() {
+            0 => Pause::Waits,
+            1 => Pause::Pausing,
+            2 => Pause::Changing,
+            _ => Pause::Runs,
+        }
+    }
+
+    /// The same word, PAUSED.
+    #[inline]
+    pub(super) fn paused(self, how: Pause) -> Self {
+        self.with_lag(how as u64).with_state(State::Paused)
+    }
+
+    /// Whether a run has the content, paused or not.
+    #[inline]
+    pub(super) fn runs(self) -> bool {
+        match self.state() {
+            State::Running => true,
+            State::Paused => self.pause_state() == Pause::Runs,
+            _ => false,
+        }
+    }
+
     #[inline]
     pub(super) fn with_lag(self, lag: u64) -> Self {
         Self(self.0 & !(LAG_MAX << LAG_SHIFT) | lag << LAG_SHIFT)
@@ -143,10 +186,10 @@ mod tests {
     #[test]
     fn fields_do_not_touch_each_other() {
         let waiting = [State::Vacant, State::Armed, State::Held];
-        let states =
-            waiting
-                .into_iter()
-                .chain([State::Doomed, State::Left, State::Running, State::Ended]);
+        let states = waiting
+            .into_iter()
+            .chain([State::Doomed, State::Left, State::Running, State::Ended])
+            .chain([State::Paused]);
         let word = Word::new(5, State::Armed);
         for state in states {
             let all = word.repeating().with_lag(LAG_MAX).with_state(state);
@@ -208,6 +251,16 @@ mod tests {
                 && !plain.with_lag(1).is_plain(5)
                 && !plain.with_state(State::Held).is_plain(5)
         );
+        for how in [Pause::Waits, Pause::Pausing, Pause::Changing, Pause::Runs] {
+            let paused = plain.repeating().with_lag(LAG_MAX).paused(how);
+            assert_eq!(
+                (paused.state(), paused.pause_state(), paused.generation()),
+                (State::Paused, how, 5)
+            );
+            assert!(paused.repeats() && !paused.is_plain(5));
+            assert_eq!(paused.runs(), how == Pause::Runs);
+            assert_eq!((paused.refiled().lag(), paused.refiled().moves()), (0, 1));
+        }
         let last = Word::new((1 << GENERATION_BITS) - 1, State::Held);
         assert_eq!(
             (last.refiled().generation(), last.refiled().moves()),

@@ -48,6 +48,7 @@ pub use crate::sync::{
 pub struct Cell<T> {
     cell: cell::Cell<T>,
     side: cell::Side,
+    pause_side: cell::PauseSide,
 }
 
 /// What a worker finds for a due entry.
@@ -74,6 +75,8 @@ pub enum Ran {
     Again(Entry),
     /// It has run, and was cancelled meanwhile: the caller holds the cell.
     Ended(Repeat),
+    /// It has run, and was paused meanwhile.
+    Paused,
     /// It was cancelled, or filed elsewhere, before it began.
     Cancelled,
     /// It was moved before it began, and has this entry now.
@@ -89,6 +92,8 @@ pub struct Repeat(#[expect(dead_code, reason = "to be dropped")] Box<crate::repe
 pub enum Rearmed {
     /// There is no such timer.
     Gone,
+    /// It is paused: what is left is to be set.
+    Paused,
     /// It is moved. The shard need not know.
     Done,
     /// It is moved, and this is its entry now.
@@ -97,6 +102,35 @@ pub enum Rearmed {
     Cancelled(bool),
 }
 
+/// What a pause did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Paused {
+    /// Nothing: there is no such timer, or it is paused.
+    Unchanged,
+    /// Its run is in progress.
+    InRun,
+    /// It waits.
+    Waits,
+    /// It was cancelled meanwhile. Whether the caller holds the cell, to free it.
+    Cancelled(bool),
+}
+
+/// What a resume did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resumed {
+    /// Nothing: there is no such timer, or it is not paused.
+    Unchanged,
+    /// Its run is in progress.
+    InRun,
+    /// It goes on, and has this entry.
+    Filed(Entry),
+    /// It was cancelled meanwhile. Whether the caller holds the cell, to free it.
+    Cancelled(bool),
+}
+
+/// What is left of a timer that is paused in its run.
+pub const LEFT_AFTER_RUN_NS: u64 = 9;
+
 /// What a cancel did.
 #[derive(Debug)]
 pub struct Claimed<T> {
@@ -104,6 +138,8 @@ pub struct Claimed<T> {
     pub payload: Option<T>,
     /// Whether a run has the content now.
     pub runs: bool,
+    /// What is left, if it was paused.
+    pub left: Option<u64>,
     /// The entry that is dead now, if the caller has to send its tombstone.
     pub entry: Option<Entry>,
     /// Whether the caller holds the cell now.
@@ -119,12 +155,13 @@ impl<T> Cell<T> {
         Self {
             cell,
             side: crate::mem::Zeroable::zeroed(),
+            pause_side: crate::mem::Zeroable::zeroed(),
         }
     }
 
     /// The cell as the room sees it.
     fn cell_ref(&self) -> cell::CellRef<'_, T> {
-        cell::CellRef::alone(&self.cell, &self.side)
+        cell::CellRef::alone(&self.cell, &self.side, &self.pause_side)
     }
 
     /// Stores a payload and makes it claimable. Returns its birth.
@@ -176,9 +213,13 @@ impl<T> Cell<T> {
         _ = repeat.run(0, 0, 0);
         let due_at = cell::DueAt::new(deadline, due_at.shard());
         // SAFETY: it has begun, above.
-        match unsafe { self.cell_ref().file_again(repeat, due_at) } {
-            Ok(filed) => Ran::Again(Entry(filed.entry)),
-            Err((repeat, _)) => Ran::Ended(Repeat(repeat)),
+        match unsafe {
+            self.cell_ref()
+                .file_again(repeat, due_at, LEFT_AFTER_RUN_NS)
+        } {
+            cell::RunFiled::Again(filed) => Ran::Again(Entry(filed.entry)),
+            cell::RunFiled::Paused => Ran::Paused,
+            cell::RunFiled::Ended(repeat, _) => Ran::Ended(Repeat(repeat)),
         }
     }
 
@@ -186,10 +227,50 @@ impl<T> Cell<T> {
     pub fn rearm(&self, birth: u64, deadline: u64) -> Rearmed {
         match self.cell_ref().rearm(birth, deadline) {
             cell::Rearmed::Gone => Rearmed::Gone,
+            cell::Rearmed::Paused => Rearmed::Paused,
             cell::Rearmed::Done { .. } => Rearmed::Done,
             cell::Rearmed::Refiled { new, .. } => Rearmed::Refiled(Entry(new.entry)),
             cell::Rearmed::Cancelled { index, .. } => Rearmed::Cancelled(index.is_some()),
         }
+    }
+
+    /// Pauses the timer. A tick is a nanosecond here, and `now` the present.
+    pub fn pause(&self, birth: u64, now: u64) -> Paused {
+        let left_ns = |deadline: u64| deadline.saturating_sub(now);
+        match self.cell_ref().halt(birth, left_ns, true) {
+            cell::Paused::Unchanged => Paused::Unchanged,
+            cell::Paused::InRun => Paused::InRun,
+            cell::Paused::Waits { .. } => Paused::Waits,
+            cell::Paused::Cancelled { index, .. } => Paused::Cancelled(index.is_some()),
+        }
+    }
+
+    /// Lets the timer go on.
+    pub fn resume(&self, birth: u64, now: u64) -> Resumed {
+        match self
+            .cell_ref()
+            .resume(birth, |left_ns| (now + left_ns, 0), true)
+        {
+            cell::Resumed::Unchanged => Resumed::Unchanged,
+            cell::Resumed::InRun => Resumed::InRun,
+            cell::Resumed::Filed(filed) => Resumed::Filed(Entry(filed.entry)),
+            cell::Resumed::Cancelled { index } => Resumed::Cancelled(index.is_some()),
+        }
+    }
+
+    /// Sets what is left of a paused timer. `None`: it is not paused. Otherwise whether there is
+    /// one.
+    pub fn set_left(&self, birth: u64, left: u64) -> Option<bool> {
+        match self.cell_ref().set_left(birth, left, true) {
+            cell::LeftSet::NotPaused => None,
+            cell::LeftSet::Gone | cell::LeftSet::Cancelled { .. } => Some(false),
+            cell::LeftSet::Set { .. } => Some(true),
+        }
+    }
+
+    /// What is left of the timer, if it is paused.
+    pub fn left(&self) -> Option<u64> {
+        self.cell_ref().look(false)?.left_ns
     }
 
     /// The claim of `stop`.
@@ -217,6 +298,7 @@ fn claimed<T>(claimed: cell::Claimed<T>) -> Claimed<T> {
     Claimed {
         payload,
         runs,
+        left: claimed.left_ns,
         entry: claimed.filed.map(|filed| Entry(filed.entry)),
         mine: claimed.index.is_some(),
     }
@@ -277,7 +359,7 @@ impl<T: Send + 'static> Cells<T> {
 
     /// Moves a timer.
     pub fn rearm(&self, local: &mut Local, id: TimerId, deadline: u64) -> bool {
-        self.0.rearm(&mut local.0, id, deadline)
+        self.0.rearm(&mut local.0, id, deadline, || 0)
     }
 
     /// Claims what the entry names.

@@ -26,8 +26,8 @@ pub(crate) struct WallReading {
 
 impl<T: Send + 'static> ServiceHandle<T> {
     /// Whether a timer is pending: it has not fired, and was neither cancelled nor handed back. A
-    /// periodic timer is pending during its runs too. The answer may be out of date when you look
-    /// at it.
+    /// periodic timer is pending during its runs too, and a timer while it is
+    /// [paused](Self::pause). The answer may be out of date when you look at it.
     ///
     /// # Example
     /// ```
@@ -49,7 +49,8 @@ impl<T: Send + 'static> ServiceHandle<T> {
     }
 
     /// The time until a timer's deadline, which is a whole tick. Zero if the timer is due, and for
-    /// a periodic timer that runs. `None` where [`is_pending`](Self::is_pending) returns `false`.
+    /// a periodic timer that runs. Of a timer that is [paused](Self::pause), what is left. `None`
+    /// where [`is_pending`](Self::is_pending) returns `false`.
     ///
     /// A timer that shares a reading of the clock with others of its thread (see
     /// [`schedule`](Self::schedule)) may be filed later than this says: by a tick, or, if the
@@ -70,11 +71,11 @@ impl<T: Send + 'static> ServiceHandle<T> {
     /// ```
     #[must_use]
     pub fn remaining(&self, id: TimerId) -> Option<Duration> {
-        let deadline = self.engine.deadline_of(id)?;
-        Some(self.engine.until(deadline))
+        self.engine.remaining_of(id)
     }
 
-    /// A timer's deadline, rounded up to a tick. Otherwise like [`remaining`](Self::remaining).
+    /// A timer's deadline, rounded up to a tick. A timer that is [paused](Self::pause) has none.
+    /// Otherwise like [`remaining`](Self::remaining).
     ///
     /// # Example
     /// ```
@@ -274,10 +275,11 @@ impl<T: Send + 'static> ServiceHandle<T> {
     pub fn pending(&self, shard: usize) -> impl Iterator<Item = (TimerId, Duration)> + '_ {
         let engine = &*self.engine;
         engine.cells.indices().filter_map(move |cell| {
-            let (id, due_at) = engine
+            let (id, look) = engine
                 .cells
                 .with_local(|local| engine.cells.look_at(local, cell))?;
-            (due_at.shard() == shard).then(|| (id, engine.until(due_at.deadline())))
+            let remaining = || engine.remaining(look.due_at.deadline(), look.left_ns);
+            (look.due_at.shard() == shard).then(|| (id, remaining()))
         })
     }
 

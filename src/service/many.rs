@@ -151,7 +151,7 @@ impl<T: Send + 'static> ServiceHandle<T> {
                     engine.tick.deadline(Nanos(now_ns + delay_ns)).0
                 };
                 let deadline = *deadline.get_or_insert_with(now);
-                moved += engine.cells.rearm_many(local, chunk, deadline);
+                moved += engine.cells.rearm_many(local, chunk, deadline, delay_ns);
             });
         });
         moved

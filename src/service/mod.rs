@@ -7,6 +7,8 @@ mod cancel;
 
 mod reschedule;
 
+mod pausing;
+
 mod periodic;
 
 mod many;

@@ -73,7 +73,8 @@ pub enum StopPolicy {
 pub struct Unfired<T> {
     /// The payload with which the timer was armed.
     pub payload: T,
-    /// The time that was left until its deadline, which is a whole tick. Zero if it was due.
+    /// The time that was left until its deadline, which is a whole tick. Zero if it was due. If it
+    /// was paused, what was left of it.
     pub remaining: Duration,
 }
 
@@ -301,10 +302,10 @@ impl<T: Send + 'static> Started<T> {
         engine.cells.with_local(|local| {
             engine
                 .cells
-                .claim_all(local, how, |deadline, content| match content {
+                .claim_all(local, how, |deadline, left_ns, content| match content {
                     Content::Payload(payload) => unfired.push(Unfired {
                         payload,
-                        remaining: engine.until(deadline),
+                        remaining: engine.remaining(deadline, left_ns),
                     }),
                     Content::Repeat(repeat) => periodic.push(repeat),
                 });

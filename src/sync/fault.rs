@@ -108,6 +108,11 @@ pub enum Fault {
     RefileKeepsGeneration,
     /// RunFile: a run files its timer again without looking whether it was cancelled.
     RunFilesBlindly,
+    /// RearmHold: a re-arm that meets a pause counts as overwritten, as one that meets a re-arm
+    /// does.
+    RearmOverPause,
+    /// ResumeFile: a resume files the timer without looking whether it was cancelled.
+    ResumeFilesBlindly,
     /// RunBegin: a run that begins does not compare the generation.
     RunIgnoresGeneration,
     /// RunBegin: a run that begins does not compare the deadline.

@@ -33,6 +33,7 @@ mod max_pending;
 mod metrics;
 mod one_outcome;
 mod panics;
+mod pause;
 mod paused;
 mod paused_threads;
 mod peers;

@@ -110,8 +110,10 @@ impl<T: Send + 'static> Engine<T> {
         self.cells.prefetch(&[id]);
         self.cells.with_local(|local| {
             let now_ns = self.clock.arming_now_ns(&mut local.anchor);
+            let at = at(Nanos(now_ns));
+            let left_ns = || at.0.saturating_sub(now_ns);
             self.cells
-                .rearm(local, id, self.tick.deadline(at(Nanos(now_ns))).0)
+                .rearm(local, id, self.tick.deadline(at).0, left_ns)
         })
     }
 }
@@ -282,14 +284,22 @@ impl<T: Send + 'static> Cells<T> {
         }
     }
 
-    /// Moves a timer to another tick. Returns whether there was one.
+    /// Moves a timer to another tick. If it is paused, it has left what `left_ns` returns. Returns
+    /// whether there was one.
     // (`always`: a crate that is one unit of code would call it otherwise.)
     #[inline(always)]
-    pub(crate) fn rearm(&self, local: &mut Local, id: TimerId, deadline: u64) -> bool {
+    pub(crate) fn rearm(
+        &self,
+        local: &mut Local,
+        id: TimerId,
+        deadline: u64,
+        left_ns: impl FnOnce() -> u64,
+    ) -> bool {
         match self.look_up(local, id, Rearmed::Gone, |cell| {
             cell.rearm(id.birth(), deadline)
         }) {
             Rearmed::Gone => false,
+            Rearmed::Paused => self.rearm_paused(local, id, deadline, left_ns()),
             Rearmed::Done { shard } => {
                 local.count(shard, Event::Rearmed, 1);
                 true
@@ -309,11 +319,18 @@ impl<T: Send + 'static> Cells<T> {
         }
     }
 
-    /// Moves timers to one tick. Returns how many were moved.
-    pub(crate) fn rearm_many(&self, local: &mut Local, ids: &[TimerId], deadline: u64) -> usize {
+    /// Moves timers to one tick. Of those that are paused, `left_ns` is left then. Returns how many
+    /// were moved.
+    pub(crate) fn rearm_many(
+        &self,
+        local: &mut Local,
+        ids: &[TimerId],
+        deadline: u64,
+        left_ns: u64,
+    ) -> usize {
         self.prefetch(ids);
         ids.iter()
-            .filter(|&&id| self.rearm(local, id, deadline))
+            .filter(|&&id| self.rearm(local, id, deadline, || left_ns))
             .count()
     }
 }

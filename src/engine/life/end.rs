@@ -110,17 +110,19 @@ impl<T: Send + 'static> Cells<T> {
 
     /// StopClaim, for a model.
     #[cfg(loom)]
-    pub(crate) fn hand_back_all(&self, local: &mut Local, f: impl FnMut(u64, Content<T>)) {
-        self.claim_all(local, Event::HandedBack, f);
+    pub(crate) fn hand_back_all(&self, local: &mut Local, mut f: impl FnMut(u64, Content<T>)) {
+        self.claim_all(local, Event::HandedBack, |deadline, _, content| {
+            f(deadline, content)
+        });
     }
 
-    /// StopClaim. Claims every armed timer, and calls `f` with the deadline and the content of
-    /// each.
+    /// StopClaim. Claims every armed timer, and calls `f` with the deadline, what is left if it was
+    /// paused, and the content of each.
     pub(crate) fn claim_all(
         &self,
         local: &mut Local,
         how: Event,
-        mut f: impl FnMut(u64, Content<T>),
+        mut f: impl FnMut(u64, Option<u64>, Content<T>),
     ) {
         let pinner = local.pinner.clone();
         let pinned = pinner.pin();
@@ -128,7 +130,7 @@ impl<T: Send + 'static> Cells<T> {
         // service is closed.
         self.arena
             .claim_all(&pinned, how != Event::Fired, |claimed| {
-                let deadline = claimed.due_at.deadline();
+                let (deadline, left_ns) = (claimed.due_at.deadline(), claimed.left_ns);
                 let how = if matches!(claimed.content, Some(Content::Payload(_))) {
                     how
                 } else {
@@ -143,7 +145,7 @@ impl<T: Send + 'static> Cells<T> {
                     },
                     how,
                 ) {
-                    f(deadline, content);
+                    f(deadline, left_ns, content);
                 }
             });
     }

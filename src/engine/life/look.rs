@@ -2,7 +2,7 @@
 //!
 //! Answers are snapshots: the timer may change before the caller reads them.
 
-use crate::cell::DueAt;
+use crate::cell::{DueAt, Look};
 use crate::engine::Engine;
 use crate::engine::cells::Cells;
 use crate::engine::id::TimerId;
@@ -11,14 +11,25 @@ use crate::time::{Nanos, Tick};
 use std::time::Duration;
 
 impl<T: Send + 'static> Engine<T> {
+    /// The deadline of a timer. `None`: it is gone, or paused.
     pub(crate) fn deadline_of(&self, id: TimerId) -> Option<u64> {
-        self.cells
-            .with_local(|local| self.cells.look(local, id))
-            .map(|due_at| due_at.deadline())
+        let look = self.cells.with_local(|local| self.cells.look(local, id))?;
+        look.left_ns.is_none().then(|| look.due_at.deadline())
+    }
+
+    /// The time that is left of a timer.
+    pub(crate) fn remaining_of(&self, id: TimerId) -> Option<Duration> {
+        let look = self.cells.with_local(|local| self.cells.look(local, id))?;
+        Some(self.remaining(look.due_at.deadline(), look.left_ns))
+    }
+
+    /// What is left of a timer that is paused, or else the time until its deadline.
+    pub(crate) fn remaining(&self, deadline: u64, left_ns: Option<u64>) -> Duration {
+        left_ns.map_or_else(|| self.until(deadline), Duration::from_nanos)
     }
 
     /// The time from now to the beginning of a tick. Zero if it has begun.
-    pub(crate) fn until(&self, deadline: u64) -> Duration {
+    fn until(&self, deadline: u64) -> Duration {
         let Nanos(start_ns) = self.tick.start(Tick(deadline));
         Duration::from_nanos(start_ns.saturating_sub(self.clock.now_ns()))
     }
@@ -29,22 +40,22 @@ impl<T: Send + 'static> Cells<T> {
         self.look_up(local, id, false, |cell| cell.is_pending(id.birth()))
     }
 
-    /// Deadline and shard of a timer that waits.
-    pub(crate) fn look(&self, local: &mut Local, id: TimerId) -> Option<DueAt> {
+    /// A timer that waits.
+    pub(crate) fn look(&self, local: &mut Local, id: TimerId) -> Option<Look> {
         let is_forked = self.shared.is_forked();
-        let (birth, due_at) = self.look_up(local, id, None, |cell| cell.look(is_forked))?;
-        (birth == id.birth()).then_some(due_at)
+        let look = self.look_up(local, id, None, |cell| cell.look(is_forked))?;
+        (look.birth == id.birth()).then_some(look)
     }
 
     /// The timer that waits in a cell.
-    pub(crate) fn look_at(&self, local: &mut Local, cell: u32) -> Option<(TimerId, DueAt)> {
+    pub(crate) fn look_at(&self, local: &mut Local, cell: u32) -> Option<(TimerId, Look)> {
         let pinned = local.pinner.pin();
         let is_forked = self.shared.is_forked();
-        let (birth, due_at) = self.arena.get(cell, &pinned)?.look(is_forked)?;
-        Some((TimerId::new(birth, cell, self.shared.tag(), 0), due_at))
+        let look = self.arena.get(cell, &pinned)?.look(is_forked)?;
+        Some((TimerId::new(look.birth, cell, self.shared.tag(), 0), look))
     }
 
-    /// The deadline of the timer that waits in a cell, unless it is periodic.
+    /// The deadline of the timer that waits in a cell, unless it is periodic or paused.
     pub(crate) fn payload_due_at(&self, local: &mut Local, cell: u32) -> Option<DueAt> {
         let pinned = local.pinner.pin();
         self.arena.get(cell, &pinned)?.payload_due_at()

@@ -7,5 +7,6 @@ mod end;
 mod fire;
 pub(crate) mod in_flight;
 mod look;
+mod pausing;
 pub(crate) mod periodic_run;
 pub(super) mod wall;

@@ -12,7 +12,7 @@
 //! dropped.
 
 use super::arm::Dating;
-use crate::cell::{Content, DueAt, RunBegun};
+use crate::cell::{Content, DueAt, RunBegun, RunFiled};
 use crate::dispatch::grain::Grain;
 use crate::engine::Engine;
 use crate::engine::cells::Cells;
@@ -104,7 +104,7 @@ impl<T: Send + 'static> Engine<T> {
             self.tick.start(Tick(deadline)).0
         });
         let (due, sets) = if repeat.goes_by_wall() {
-            self.look_at_wall(&mut repeat)
+            self.look_at_wall(run, &mut repeat)
         } else {
             (RunStep::Run, None)
         };
@@ -144,7 +144,7 @@ impl<T: Send + 'static> Engine<T> {
         // (`move`: what it borrows would lie in memory.)
         let ended = self
             .cells
-            .with_local(move |local| self.cells.file_again(local, run, repeat));
+            .with_local(move |local| self.cells.file_again(local, run, repeat, at.0 - now_ns));
         if let Some(repeat) = ended {
             self.drop_repeat(repeat);
         }
@@ -168,7 +168,10 @@ impl<T: Send + 'static> Engine<T> {
     /// set, if the timer is told of it.
     #[cold]
     #[inline(never)]
-    fn look_at_wall(&self, repeat: &mut Repeat) -> (RunStep, Option<u64>) {
+    fn look_at_wall(&self, run: Run, repeat: &mut Repeat) -> (RunStep, Option<u64>) {
+        if self.cells.is_resumed(run) {
+            repeat.was_resumed();
+        }
         let sets = repeat.is_told_of_sets().then(|| self.clock.wall_sets());
         let due = self.or_panicked(RunStep::End, || {
             repeat.due(|| (self.clock.now_ns(), self.clock.system_time()))
@@ -253,28 +256,36 @@ impl<T: Send + 'static> Cells<T> {
         }
     }
 
-    /// RunFile. Files a periodic timer for its next run. If it was cancelled meanwhile, it has
-    /// ended, and the content is returned.
+    /// RunFile. Files a periodic timer for its next run, or keeps what is left until then if it was
+    /// paused meanwhile. If it was cancelled, it has ended, and the content is returned.
     pub(crate) fn file_again(
         &self,
         local: &mut Local,
         run: Run,
         repeat: Box<Repeat>,
+        left_ns: u64,
     ) -> Option<Box<Repeat>> {
         // SAFETY: the cell is RUNNING, so no magazine has its index, and its page is not retired.
         let cell = unsafe { self.arena.held(run.cell) };
         // SAFETY: the caller has the content, so it has begun the run; it ends the run here.
-        match unsafe { cell.file_again(repeat, run.due_at) } {
-            Ok(filed) => {
+        match unsafe { cell.file_again(repeat, run.due_at, left_ns) } {
+            RunFiled::Again(filed) => {
                 self.send(local, filed);
                 None
             }
-            Err((repeat, index)) => {
+            RunFiled::Paused => None,
+            RunFiled::Ended(repeat, index) => {
                 self.put(local, index);
                 self.shared.release(1);
                 Some(repeat)
             }
         }
+    }
+
+    /// Whether the timer of a run that has begun was resumed, and comes for that.
+    fn is_resumed(&self, run: Run) -> bool {
+        // SAFETY: as in `file_again`.
+        unsafe { self.arena.held(run.cell) }.is_resumed(run.due_at)
     }
 
     /// Ends a periodic timer after its last run, or in place of it. The caller has begun the run.

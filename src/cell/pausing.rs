@@ -1,0 +1,265 @@
+//! Pause: how a timer is paused and goes on, by any thread with the id.
+//!
+//! A paused timer has no entry, and keeps what is left in the cell's pause side. This file has the
+//! steps PauseHold to PauseFile, ResumeHold to ResumeFile, LeftHold to LeftFile and RunPause of
+//! README.md of this room.
+
+use super::content::Content;
+use super::state::{CellRef, DueAt, Filed};
+use super::word::{Pause, State, Word};
+use crate::repeat::Repeat;
+use crate::sync::{Fault, Ordering, broken, pause};
+
+/// What a pause did.
+#[derive(Debug)]
+pub(crate) enum Paused {
+    /// Nothing: there is no such timer, or it is paused already.
+    Unchanged,
+    /// The timer's run is in progress. There is none after it.
+    InRun,
+    /// The old entry is dead. The caller sends its tombstone.
+    Waits { old: Filed },
+    /// The timer was cancelled meanwhile. The old entry is dead.
+    Cancelled { old: Filed, index: Option<u32> },
+}
+
+/// What a resume did.
+#[derive(Debug)]
+pub(crate) enum Resumed {
+    /// Nothing: there is no such timer, or it is not paused.
+    Unchanged,
+    /// The run in which the timer was paused is still in progress, and files it.
+    InRun,
+    /// The caller sends the new entry.
+    Filed(Filed),
+    /// The timer was cancelled meanwhile.
+    Cancelled { index: Option<u32> },
+}
+
+/// What became of a paused timer that was to have something else left.
+#[derive(Debug)]
+pub(crate) enum LeftSet {
+    /// There is no such timer, or it is RUNNING.
+    Gone,
+    /// It is not paused.
+    NotPaused,
+    /// It has that left.
+    Set { shard: usize },
+    /// The timer was cancelled meanwhile.
+    Cancelled { index: Option<u32> },
+}
+
+impl<T> CellRef<'_, T> {
+    /// Pauses a timer. `left_ns` turns its deadline into what is left. `waits`: whether to wait for
+    /// a thread that moves it. (In a process that was forked off there is none.)
+    pub(crate) fn halt(&self, birth: u64, left_ns: impl Fn(u64) -> u64, waits: bool) -> Paused {
+        loop {
+            let word = self.load();
+            if self.birth(word) != birth {
+                return Paused::Unchanged;
+            }
+            match word.state() {
+                State::Armed => {
+                    let due_at = self.due_at();
+                    let held = word.paused(Pause::Pausing);
+                    if self.cell.exchange(word, held).is_ok() {
+                        // PauseHold
+                        let left_ns = left_ns(due_at.deadline() + word.lag())
+                            .saturating_sub(self.rounded_ns(word));
+                        return self.file_paused(word, held, due_at, left_ns);
+                    }
+                }
+                State::Running => {
+                    let paused = word.paused(Pause::Runs);
+                    if self.cell.exchange(word, paused).is_ok() {
+                        return Paused::InRun; // RunPause
+                    }
+                }
+                // A re-arm is in progress. This pause comes after it, and keeps what it asks for.
+                State::Held if waits => pause(),
+                State::Paused if waits && word.pause_state() == Pause::Changing => pause(),
+                _ => return Paused::Unchanged,
+            }
+        }
+    }
+
+    /// PauseFile. This thread holds the cell, PAUSED.
+    fn file_paused(&self, word: Word, held: Word, due_at: DueAt, left_ns: u64) -> Paused {
+        let old = self.whereabouts(word, due_at);
+        let paused = word.refiled().paused(Pause::Waits);
+        self.note_birth(word);
+        self.note_left(left_ns, paused);
+        match self.cell.exchange(held, paused) {
+            Ok(()) => Paused::Waits { old },
+            Err(_) => Paused::Cancelled {
+                old,
+                index: self.leave(held),
+            },
+        }
+    }
+
+    /// By how much the deadline of a timer was rounded up that was resumed and not moved since. So
+    /// nothing is added up, however often a timer is paused.
+    fn rounded_ns(&self, word: Word) -> u64 {
+        // Ordering: Relaxed. As `due_at`.
+        let (filed, rounded_ns) = (
+            self.pause_side.filed.load(Ordering::Relaxed),
+            self.pause_side.rounded_ns.load(Ordering::Relaxed),
+        );
+        if filed == word.generation() && word.lag() == 0 {
+            rounded_ns
+        } else {
+            0
+        }
+    }
+
+    /// Lets a timer go on that is paused. `deadline` turns what is left into the new deadline, and
+    /// says by how many nanoseconds it was rounded up.
+    pub(crate) fn resume(
+        &self,
+        birth: u64,
+        deadline: impl Fn(u64) -> (u64, u64),
+        waits: bool,
+    ) -> Resumed {
+        loop {
+            let word = self.load();
+            if self.birth(word) != birth || word.state() != State::Paused {
+                return Resumed::Unchanged;
+            }
+            match word.pause_state() {
+                Pause::Waits => {
+                    let held = word.paused(Pause::Changing);
+                    if self.cell.exchange(word, held).is_ok() {
+                        // ResumeHold
+                        return self.file_resumed(word, held, deadline(self.left_ns()));
+                    }
+                }
+                Pause::Runs => {
+                    let runs = word.with_lag(0).with_state(State::Running);
+                    if self.cell.exchange(word, runs).is_ok() {
+                        return Resumed::InRun; // RunPause, undone
+                    }
+                }
+                Pause::Pausing | Pause::Changing if waits => pause(),
+                Pause::Pausing | Pause::Changing => return Resumed::Unchanged,
+            }
+        }
+    }
+
+    /// ResumeFile. This thread holds the cell, PAUSED.
+    fn file_resumed(&self, word: Word, held: Word, deadline: (u64, u64)) -> Resumed {
+        let (deadline, rounded_ns) = deadline;
+        let due_at = DueAt::new(deadline, self.due_at().shard());
+        self.move_to(word, due_at);
+        let armed = word.refiled();
+        // Ordering: Relaxed. Published by the exchange.
+        self.pause_side
+            .rounded_ns
+            .store(rounded_ns, Ordering::Relaxed);
+        // Ordering: Relaxed. As above.
+        self.pause_side
+            .filed
+            .store(armed.generation(), Ordering::Relaxed);
+        if broken(Fault::ResumeFilesBlindly) {
+            // Ordering: Release. The broken variant: the mark of a cancel is overwritten.
+            self.cell.word.store(armed.0, Ordering::Release);
+            return Resumed::Filed(self.filed(deadline, due_at.shard(), armed));
+        }
+        match self.cell.exchange(held, armed) {
+            Ok(()) => Resumed::Filed(self.filed(deadline, due_at.shard(), armed)),
+            Err(_) => Resumed::Cancelled {
+                index: self.leave(held),
+            },
+        }
+    }
+
+    /// Sets what is left of a timer that is paused (LeftHold, LeftFile).
+    pub(crate) fn set_left(&self, birth: u64, left_ns: u64, waits: bool) -> LeftSet {
+        loop {
+            let word = self.load();
+            if self.birth(word) != birth {
+                return LeftSet::Gone;
+            }
+            match word.state() {
+                State::Armed | State::Held => return LeftSet::NotPaused,
+                State::Paused => {}
+                _ => return LeftSet::Gone,
+            }
+            match word.pause_state() {
+                Pause::Waits => {}
+                Pause::Pausing | Pause::Changing if waits => {
+                    pause();
+                    continue;
+                }
+                Pause::Pausing | Pause::Changing | Pause::Runs => return LeftSet::Gone,
+            }
+            let held = word.paused(Pause::Changing);
+            if self.cell.exchange(word, held).is_err() {
+                continue;
+            }
+            let paused = word.refiled().paused(Pause::Waits);
+            self.note_birth(word);
+            // Ordering: Relaxed. Published by the exchange. (The timer is moved now: the mark of
+            // one that is resumed as it was paused stays behind.)
+            self.pause_side.left_ns.store(left_ns, Ordering::Relaxed);
+            return match self.cell.exchange(held, paused) {
+                Ok(()) => LeftSet::Set {
+                    shard: self.due_at().shard(),
+                },
+                Err(_) => LeftSet::Cancelled {
+                    index: self.leave(held),
+                },
+            };
+        }
+    }
+
+    /// RunFile of a timer that was paused in its run: puts the content back, and keeps what is
+    /// left. Gives the content back if the word is another one by now.
+    ///
+    /// # Safety
+    /// The caller has begun the run (RunBegin), and `word` was loaded in it.
+    #[cold]
+    pub(super) unsafe fn pause_after_run(
+        &self,
+        word: Word,
+        repeat: Box<Repeat>,
+        left_ns: u64,
+    ) -> Result<(), Box<Repeat>> {
+        let paused = word.refiled().paused(Pause::Waits);
+        // SAFETY: RunBegin moved the content out, and only the run puts it back.
+        unsafe { self.cell.put_content(repeat) };
+        self.note_birth(word);
+        self.note_left(left_ns, paused);
+        if self.cell.exchange(word, paused).is_ok() {
+            return Ok(());
+        }
+        // SAFETY: the run goes on: only this thread uses the content, and it has just put it there.
+        let Content::Repeat(repeat) = (unsafe { self.cell.take_content(word) }) else {
+            unreachable!("REPEATS is set")
+        };
+        Err(repeat)
+    }
+
+    /// Notes what is left of a timer, for the word that the exchange which follows will set.
+    fn note_left(&self, left_ns: u64, paused: Word) {
+        // Ordering: Relaxed. As `due_at`.
+        let by_wall = self.pause_side.by_wall.load(Ordering::Relaxed);
+        // A timer by the wall clock looks at that as soon as it is resumed.
+        let is_by_wall = paused.repeats() && self.birth(paused) + 1 == by_wall;
+        let left_ns = if is_by_wall { 0 } else { left_ns };
+        // Ordering: Relaxed. Published by the exchange that follows.
+        self.pause_side.left_ns.store(left_ns, Ordering::Relaxed);
+        // Ordering: Relaxed. As above.
+        self.pause_side
+            .resumed
+            .store(paused.refiled().generation(), Ordering::Relaxed);
+    }
+
+    /// Whether the timer, whose run the caller has begun at this deadline, was resumed as it was
+    /// paused, and was not moved since.
+    pub(crate) fn is_resumed(&self, due_at: DueAt) -> bool {
+        // Ordering: Relaxed. As `due_at`.
+        let resumed = self.pause_side.resumed.load(Ordering::Relaxed);
+        resumed == self.load().generation() && due_at == self.due_at()
+    }
+}

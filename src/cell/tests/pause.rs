@@ -1,0 +1,309 @@
+//! What a pause, a resume and the calls beside them do with a cell in each state.
+
+use super::super::pausing::{LeftSet, Paused, Resumed};
+use super::super::word::Pause;
+use super::*;
+use crate::repeat::NextLook;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Pauses the timer at this time. A tick is a nanosecond here.
+fn pause(fixture: &Fixture, now: u64) -> Paused {
+    let left_ns = |deadline: u64| deadline.saturating_sub(now);
+    fixture.cell().halt(GENERATION, left_ns, true)
+}
+
+fn resume(fixture: &Fixture, now: u64) -> Resumed {
+    fixture
+        .cell()
+        .resume(GENERATION, |left_ns| (now + left_ns, 3), true)
+}
+
+fn left(fixture: &Fixture) -> Option<u64> {
+    fixture.cell().look(false)?.left_ns
+}
+
+fn resumed(fixture: &Fixture, now: u64) -> Filed {
+    match resume(fixture, now) {
+        Resumed::Filed(filed) => filed,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_timer_is_paused_once_and_goes_on_once() {
+    let armed = Fixture::armed(100);
+    let cell = armed.cell();
+    assert!(matches!(resume(&armed, 1), Resumed::Unchanged), "it waits");
+    assert!(
+        matches!(pause(&armed, 30), Paused::Waits { old } if old == filed(100, GENERATION)),
+        "its entry is dead"
+    );
+    assert_eq!(
+        (left(&armed), armed.word().state()),
+        (Some(70), State::Paused)
+    );
+    assert!(cell.is_pending(GENERATION) && cell.payload_due_at().is_none());
+    assert!(matches!(pause(&armed, 31), Paused::Unchanged));
+    assert!(matches!(cell.rearm(GENERATION, 7), Rearmed::Paused));
+    assert!(cell.claim_first(GENERATION).is_none());
+    for generation in [GENERATION, GENERATION + 1] {
+        assert!(cell.claim_due_plain(entry(1_000, generation)).is_none());
+        let claim = cell.claim_due(entry(1_000, generation));
+        assert!(matches!(claim, DueClaim::Dead), "nothing fires it");
+    }
+    assert_eq!(resumed(&armed, 200), filed(270, GENERATION + 2));
+    assert_eq!(
+        seen(cell, false),
+        Some((GENERATION, DueAt::new(270, SHARD)))
+    );
+    assert!(matches!(resume(&armed, 201), Resumed::Unchanged));
+    assert!(matches!(
+        cell.claim_due(entry(270, GENERATION)),
+        DueClaim::Dead
+    ));
+    assert!(matches!(
+        cell.claim_due(entry(270, GENERATION + 2)),
+        DueClaim::Payload("payload")
+    ));
+    assert!(
+        matches!(pause(&armed, 1), Paused::Unchanged),
+        "it has fired"
+    );
+}
+
+#[test]
+fn a_lag_is_part_of_what_is_left() {
+    let armed = Fixture::armed(100);
+    assert!(matches!(
+        armed.cell().rearm(GENERATION, 350),
+        Rearmed::Done { .. }
+    ));
+    let later = armed.cell().claim_due(entry(100, GENERATION));
+    assert!(matches!(later, DueClaim::Later(_)), "it was put back");
+    assert!(matches!(pause(&armed, 100), Paused::Waits { old } if old == filed(350, GENERATION)));
+    assert_eq!(left(&armed), Some(250));
+}
+
+#[test]
+fn a_paused_timer_keeps_its_id_however_often_it_is_paused() {
+    let armed = Fixture::armed(100);
+    for round in 0..2 * MOVES_MAX {
+        assert!(matches!(pause(&armed, 0), Paused::Waits { .. }));
+        assert!(armed.cell().is_pending(GENERATION));
+        // By 3 the deadline was rounded up.
+        assert_eq!(left(&armed), Some(if round == 0 { 100 } else { 97 }));
+        let set = armed.cell().set_left(GENERATION, 100, true);
+        assert!(matches!(set, LeftSet::Set { .. }));
+        let generation = GENERATION + 3 * round + 3;
+        assert_eq!(resumed(&armed, 0), filed(100, generation));
+    }
+    assert!(armed.cell().claim_id(GENERATION).is_some());
+}
+
+#[test]
+fn what_was_rounded_up_is_not_left() {
+    let armed = Fixture::armed(100);
+    pause(&armed, 30);
+    assert_eq!(resumed(&armed, 200).entry.deadline(), 270);
+    pause(&armed, 210);
+    assert_eq!(left(&armed), Some(57));
+    assert_eq!(resumed(&armed, 300).entry.deadline(), 357);
+    // One that was moved since is not rounded.
+    let moved = armed.cell().rearm(GENERATION, 400);
+    assert!(matches!(moved, Rearmed::Done { .. }));
+    pause(&armed, 310);
+    assert_eq!(left(&armed), Some(90));
+    assert_eq!(resumed(&armed, 310).entry.deadline(), 400);
+    let moved = armed.cell().rearm(GENERATION, 350);
+    assert!(matches!(moved, Rearmed::Refiled { .. }));
+    pause(&armed, 310);
+    assert_eq!(left(&armed), Some(40));
+}
+
+#[test]
+fn what_is_left_is_handed_out_with_a_paused_timer() {
+    type Way = fn(&Fixture) -> Option<Claimed<&'static str>>;
+    let ways: [Way; 4] = [
+        |armed| armed.cell().claim_id(GENERATION),
+        |armed| armed.cell().claim_payload(GENERATION),
+        |armed| armed.cell().claim_any(),
+        |armed| armed.cell().claim_waiting(),
+    ];
+    for way in ways {
+        let armed = Fixture::armed(100);
+        pause(&armed, 30);
+        assert!(armed.cell().claim_repeat().is_none());
+        let claimed = way(&armed).expect("it is paused");
+        assert!(matches!(claimed.content, Some(Content::Payload("payload"))));
+        assert_eq!(
+            (claimed.filed, claimed.left_ns, claimed.index),
+            (None, Some(70), Some(INDEX))
+        );
+        assert_eq!(claimed.due_at.shard(), SHARD);
+        assert!(way(&armed).is_none() && !armed.cell().is_pending(GENERATION));
+        assert!(matches!(resume(&armed, 1), Resumed::Unchanged));
+        assert_eq!(armed.word(), Word::new(GENERATION + 2, State::Vacant));
+    }
+}
+
+#[test]
+fn what_is_left_can_be_set() {
+    let armed = Fixture::armed(100);
+    let cell = armed.cell();
+    assert!(matches!(
+        cell.set_left(GENERATION, 7, true),
+        LeftSet::NotPaused
+    ));
+    pause(&armed, 30);
+    let set = cell.set_left(GENERATION, 7, true);
+    assert!(matches!(set, LeftSet::Set { shard: SHARD }));
+    assert_eq!(left(&armed), Some(7));
+    assert_eq!(resumed(&armed, 200), filed(207, GENERATION + 3));
+    assert!(cell.claim_id(GENERATION).is_some());
+    assert!(matches!(cell.set_left(GENERATION, 7, true), LeftSet::Gone));
+}
+
+/// A cancel that meets a pause or a resume has the payload at once; whoever leaves last has the
+/// cell.
+#[test]
+fn a_timer_that_is_being_paused_or_resumed_is_cancelled() {
+    for (how, left_ns) in [(Pause::Pausing, None), (Pause::Changing, Some(70))] {
+        let armed = Fixture::armed(100);
+        if how == Pause::Changing {
+            pause(&armed, 30);
+        }
+        let word = armed.word();
+        let held = word.paused(how);
+        armed.cell[0]
+            .exchange(word, held)
+            .expect("there is one thread");
+        assert!(armed.cell().is_pending(GENERATION));
+        // In a process that was forked off nobody is waited for.
+        let cell = armed.cell();
+        assert!(matches!(
+            cell.halt(GENERATION, |_| 0, false),
+            Paused::Unchanged
+        ));
+        assert!(matches!(
+            cell.resume(GENERATION, |_| (0, 0), false),
+            Resumed::Unchanged
+        ));
+        assert!(matches!(cell.set_left(GENERATION, 1, false), LeftSet::Gone));
+        assert_eq!(cell.look(true).expect("it waits").left_ns, left_ns);
+        let claimed = cell.claim_id(GENERATION).expect("it waits");
+        assert!(matches!(claimed.content, Some(Content::Payload("payload"))));
+        assert_eq!(
+            (claimed.filed, claimed.left_ns, claimed.index),
+            (None, left_ns, None)
+        );
+        assert!(!cell.is_pending(GENERATION) && cell.look(false).is_none());
+        assert_eq!(cell.leave(held), Some(INDEX));
+        assert_eq!(armed.word().state(), State::Vacant);
+    }
+}
+
+#[test]
+fn a_run_that_is_paused_is_the_last_until_it_is_resumed() {
+    let armed = Fixture::repeating(100);
+    let cell = armed.cell();
+    let repeat = armed.run(100, GENERATION);
+    assert!(matches!(pause(&armed, 0), Paused::InRun));
+    assert!(matches!(pause(&armed, 0), Paused::Unchanged));
+    assert!(cell.is_pending(GENERATION));
+    assert_eq!(left(&armed), Some(0), "until its run ends");
+    assert!(matches!(cell.set_left(GENERATION, 1, true), LeftSet::Gone));
+    assert!(cell.claim_waiting().is_none(), "a run has it");
+    // SAFETY: the run is ours.
+    let filed_again = unsafe { cell.file_again(repeat, DueAt::new(110, SHARD), 10) };
+    assert!(matches!(filed_again, RunFiled::Paused));
+    assert_eq!(left(&armed), Some(10));
+    assert_eq!(resumed(&armed, 500), filed(510, GENERATION + 2));
+    drop(armed.run(510, GENERATION + 2));
+    assert!(cell.is_resumed(DueAt::new(510, SHARD)));
+    // SAFETY: as above.
+    assert_eq!(unsafe { cell.end() }.0, Some(INDEX));
+
+    // Resumed in the same run.
+    let armed = Fixture::repeating(100);
+    let cell = armed.cell();
+    let repeat = armed.run(100, GENERATION);
+    assert!(matches!(pause(&armed, 0), Paused::InRun));
+    assert!(matches!(resume(&armed, 0), Resumed::InRun));
+    // SAFETY: as above.
+    let again = unsafe { cell.file_again(repeat, DueAt::new(110, SHARD), 10) };
+    assert!(matches!(again, RunFiled::Again(again) if again == filed(110, GENERATION + 1)));
+    drop(armed.run(110, GENERATION + 1));
+    assert!(!cell.is_resumed(DueAt::new(110, SHARD)));
+
+    // Cancelled, or over, in a run in which it was paused.
+    for is_cancelled in [true, false] {
+        let armed = Fixture::repeating(100);
+        let cell = armed.cell();
+        let repeat = armed.run(100, GENERATION);
+        pause(&armed, 0);
+        if is_cancelled {
+            let claimed = cell.claim_repeat().expect("it runs");
+            assert!(claimed.content.is_none() && claimed.index.is_none());
+            // SAFETY: as above.
+            let ended = unsafe { cell.file_again(repeat, DueAt::new(110, SHARD), 10) };
+            assert!(matches!(ended, RunFiled::Ended(_, Some(INDEX))));
+        } else {
+            // SAFETY: as above.
+            assert_eq!(unsafe { cell.end() }, (Some(INDEX), false));
+        }
+        assert_eq!(armed.word(), Word::new(GENERATION + 1, State::Vacant));
+    }
+}
+
+#[test]
+fn a_timer_by_the_wall_clock_has_nothing_left_and_knows_that_it_was_resumed() {
+    let by_wall = || {
+        let fixture = Fixture::new();
+        let run = RunClosure::Plain(Box::new(|| ()));
+        let look = Box::new(|_, _| Some(Duration::from_secs(1)));
+        let next_look = Some(Arc::new(NextLook::default()));
+        let repeat = Box::new(Repeat::by_wall(look, next_look, 100, 3, run));
+        // SAFETY: no other thread uses the cell.
+        unsafe { fixture.cell().fill(DueAt::new(100, SHARD), repeat) };
+        fixture
+    };
+    let armed = by_wall();
+    let cell = armed.cell();
+    pause(&armed, 30);
+    assert_eq!(left(&armed), Some(0));
+    assert_eq!(resumed(&armed, 500), filed(500, GENERATION + 2));
+    drop(armed.run(500, GENERATION + 2));
+    assert!(cell.is_resumed(DueAt::new(500, SHARD)));
+
+    // Moved by somebody while it was paused, or after it was resumed.
+    let armed = by_wall();
+    let cell = armed.cell();
+    pause(&armed, 30);
+    let set = cell.set_left(GENERATION, 7, true);
+    assert!(matches!(set, LeftSet::Set { .. }));
+    assert_eq!(resumed(&armed, 500), filed(507, GENERATION + 3));
+    drop(armed.run(507, GENERATION + 3));
+    assert!(!cell.is_resumed(DueAt::new(507, SHARD)));
+
+    let armed = by_wall();
+    let cell = armed.cell();
+    pause(&armed, 30);
+    assert_eq!(resumed(&armed, 500), filed(500, GENERATION + 2));
+    assert!(matches!(cell.rearm(GENERATION, 600), Rearmed::Done { .. }));
+    drop(armed.run(600, GENERATION + 2));
+    assert!(!cell.is_resumed(DueAt::new(600, SHARD)));
+
+    // The cell's next timer is not by the wall clock.
+    let armed = by_wall();
+    assert!(armed.cell().claim_any().is_some());
+    // SAFETY: the claim gave us the index.
+    let birth = unsafe {
+        armed
+            .cell()
+            .fill(DueAt::new(100, SHARD), Payload("payload"))
+    };
+    let paused = armed.cell().halt(birth, |deadline| deadline - 30, true);
+    assert!(matches!(paused, Paused::Waits { .. }));
+    assert_eq!(left(&armed), Some(70));
+}

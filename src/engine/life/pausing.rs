@@ -1,0 +1,127 @@
+//! Pause: the steps that pause a timer, let it go on, and move one that is paused.
+//!
+//! Runs on the thread that calls, with its [`Local`]. README.md of the room `cell` has the protocol
+//! (PauseHold to LeftFile).
+
+use crate::cell::{LeftSet, Paused, Resumed};
+use crate::engine::Engine;
+use crate::engine::cells::Cells;
+use crate::engine::figures::tally::Event;
+use crate::engine::id::TimerId;
+use crate::engine::local::Local;
+use crate::time::{Nanos, Tick};
+
+impl<T: Send + 'static> Engine<T> {
+    /// Pauses a timer, which keeps what is left of it. Returns whether it has.
+    pub(crate) fn halt(&self, id: TimerId) -> bool {
+        self.cells.with_local(|local| {
+            // Before the look at the timer, and rounded down: so what is left is not too little.
+            let now_ns = self.clock.now_ns();
+            let left_ns = |deadline| self.tick.start(Tick(deadline)).0.saturating_sub(now_ns);
+            self.cells.halt(local, id, left_ns)
+        })
+    }
+
+    /// Lets a timer go on that is paused. `at` turns the present and what is left into the
+    /// deadline. Returns whether it was paused.
+    pub(crate) fn resume(&self, id: TimerId, at: impl Fn(Nanos, u64) -> Nanos) -> bool {
+        self.cells.with_local(|local| {
+            let now = Nanos(self.clock.arming_now_ns(&mut local.anchor));
+            let deadline = |left_ns| {
+                let at = at(now, left_ns);
+                let deadline = self.tick.deadline(at);
+                let rounded_ns = self.tick.start(deadline).0.saturating_sub(at.0);
+                (deadline.0, rounded_ns)
+            };
+            self.cells.resume(local, id, deadline)
+        })
+    }
+
+    pub(crate) fn is_paused(&self, id: TimerId) -> bool {
+        let look = self.cells.with_local(|local| self.cells.look(local, id));
+        look.is_some_and(|look| look.left_ns.is_some())
+    }
+}
+
+impl<T: Send + 'static> Cells<T> {
+    /// Pauses a timer. `left_ns` turns its deadline into what is left.
+    pub(crate) fn halt(
+        &self,
+        local: &mut Local,
+        id: TimerId,
+        left_ns: impl Fn(u64) -> u64,
+    ) -> bool {
+        let waits = !self.shared.is_forked();
+        let paused = self.look_up(local, id, Paused::Unchanged, |cell| {
+            cell.halt(id.birth(), left_ns, waits)
+        });
+        match paused {
+            Paused::Unchanged => false,
+            Paused::InRun => true,
+            Paused::Waits { old } => {
+                self.send_tombstone(local, old);
+                true
+            }
+            Paused::Cancelled { old, index } => {
+                self.send_tombstone(local, old);
+                self.put(local, index);
+                false
+            }
+        }
+    }
+
+    /// Lets a timer go on. `deadline` turns what is left into its deadline, and says by how many
+    /// nanoseconds it was rounded up.
+    pub(crate) fn resume(
+        &self,
+        local: &mut Local,
+        id: TimerId,
+        deadline: impl Fn(u64) -> (u64, u64),
+    ) -> bool {
+        let waits = !self.shared.is_forked();
+        let resumed = self.look_up(local, id, Resumed::Unchanged, |cell| {
+            cell.resume(id.birth(), deadline, waits)
+        });
+        match resumed {
+            Resumed::Unchanged => false,
+            Resumed::InRun => true,
+            Resumed::Filed(filed) => {
+                self.send(local, filed);
+                true
+            }
+            Resumed::Cancelled { index } => {
+                self.put(local, index);
+                false
+            }
+        }
+    }
+
+    /// Moves a timer that was paused when it was looked at. If it still is, sets what is left; else
+    /// moves it to the tick.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn rearm_paused(
+        &self,
+        local: &mut Local,
+        id: TimerId,
+        deadline: u64,
+        left_ns: u64,
+    ) -> bool {
+        let waits = !self.shared.is_forked();
+        let set = self.look_up(local, id, LeftSet::Gone, |cell| {
+            cell.set_left(id.birth(), left_ns, waits)
+        });
+        match set {
+            LeftSet::Gone => false,
+            LeftSet::NotPaused => self.rearm(local, id, deadline, || left_ns),
+            LeftSet::Set { shard } => {
+                local.count(shard, Event::Rearmed, 1);
+                true
+            }
+            LeftSet::Cancelled { index } => {
+                self.put(local, index);
+                false
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Pause: the calls that pause a timer and let it go on. `engine/life/pausing.rs` has the steps.
+
+use super::handle::ServiceHandle;
+use crate::engine::id::TimerId;
+
+impl<T: Send + 'static> ServiceHandle<T> {
+    /// Pauses a timer: it does not fire until [`resume`](Self::resume), which goes on with the time
+    /// that is left now.
+    ///
+    /// `true`: the timer is paused. Its id stays valid. `false`: nothing has changed. The timer is
+    /// paused already ([`is_paused`](Self::is_paused) tells), or it has fired (or is about to), was
+    /// cancelled or handed back, or the id belongs to another service. If two threads pause a timer
+    /// at the same time, one of the calls returns `true`.
+    ///
+    /// A paused timer is pending. It counts against [`max_pending`](crate::Builder::max_pending),
+    /// can be cancelled and taken, and wakes no shard.
+    ///
+    ///  - [`remaining`](Self::remaining) and [`pending`](Self::pending) give what is left, to the
+    ///    nanosecond. [`deadline`](Self::deadline) is `None`.
+    ///  - [`reschedule`](Self::reschedule) sets what is left, and the timer stays paused.
+    ///  - A stop hands it back with what is left. A stop that fires all fires it too. A drain does
+    ///    not wait for it.
+    ///  - A periodic timer that runs just now does not run again until it is resumed. What is left
+    ///    then is counted from the end of the run.
+    ///  - A timer for a time of day, or of a calendar, looks at the wall clock when it is resumed.
+    ///    If its time has come meanwhile, a timer for a time of day runs then. A calendar does what
+    ///    its policy for missed runs says.
+    ///
+    /// What is left is counted from the deadline that [`deadline`](Self::deadline) gives, with the
+    /// exception that [`remaining`](Self::remaining) names.
+    ///
+    /// Any thread may call this. It takes no lock. Cost: a reading of the clock, two
+    /// compare-and-swaps and one message. While another thread moves the timer, pauses or resumes
+    /// it, the call waits some nanoseconds for that thread.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork::{ManualClock, TimerService};
+    ///
+    /// let clock = ManualClock::new();
+    /// let service = TimerService::builder().clock(clock.clone()).start()?;
+    /// let id = service.schedule(Duration::from_secs(10), || println!("the game is over"))?;
+    /// clock.advance(Duration::from_secs(4));
+    /// assert!(service.pause(id));
+    /// clock.advance(Duration::from_secs(3_600));
+    /// assert_eq!(service.remaining(id), Some(Duration::from_secs(6)));
+    /// assert!(service.resume(id));
+    /// clock.advance(Duration::from_secs(6));
+    /// assert!(!service.is_pending(id), "it has fired");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn pause(&self, id: TimerId) -> bool {
+        self.engine.halt(id)
+    }
+
+    /// Lets a timer go on that is paused: it fires when what was left of it has passed, rounded up
+    /// to a tick; if nothing was left, at the next tick.
+    ///
+    /// `true`: the timer goes on. `false`: nothing has changed. The timer is not paused, or it is
+    /// gone.
+    ///
+    /// However often a timer is paused, the rounding does not add up. A periodic timer of a fixed
+    /// rate goes on with its period from the run that was left.
+    ///
+    /// Cost: as [`schedule`](Self::schedule), and another compare-and-swap. It may wait as
+    /// [`pause`](Self::pause) does.
+    ///
+    /// # Example
+    /// See [`pause`](Self::pause).
+    pub fn resume(&self, id: TimerId) -> bool {
+        self.engine.resume(id, |now, left_ns| now + left_ns.max(1))
+    }
+
+    /// Whether a timer is paused. `false` if it is gone, too. Cost: as
+    /// [`remaining`](Self::remaining).
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let service = wheelwork::TimerService::builder().start()?;
+    /// let id = service.schedule(Duration::from_secs(10), || ())?;
+    /// assert!(!service.is_paused(id));
+    /// service.pause(id);
+    /// assert!(service.is_paused(id) && service.is_pending(id));
+    /// assert!(!service.pause(id), "it is paused already");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn is_paused(&self, id: TimerId) -> bool {
+        self.engine.is_paused(id)
+    }
+}
