@@ -4,12 +4,12 @@
 //! thread, by way of [`Wakers`].
 //!
 //! Bytes move no timer. They only note a time, or end a wait. The timer fires at the earliest time
-//! that could have been over when it was last set. Then a poll looks: either a limit is over, or
-//! the timer is set to the earliest time that is still ahead. It is moved to an earlier time only
-//! when a wait begins whose limit is shorter than what the timer was set to.
+//! that could have been over when it was last set, and wakes the tasks of both ways. Each looks:
+//! either a limit is over, or the timer is set to the earliest limit of this way. It is moved to an
+//! earlier time only if a way waits whose limit is over before the time of the timer.
 //!
-//! Invariant: while the timer is pending, it is set to no later time than that of each limit of a
-//! way that waits. After it has fired, both ways were woken.
+//! Invariant: the timer is set to no later time than that of each limit of a way that waits, or the
+//! task of that way has been woken and will look.
 
 use super::limits::{LimitOver, Limits};
 use super::wakers::{Wakers, Way};
@@ -105,7 +105,7 @@ impl Watch {
         if limit.is_some() && self.since(way).is_none() {
             *self.since(way) = Some(self.now());
         }
-        let Some((over_at, which)) = self.earliest(way, None) else {
+        let Some((over_at, which)) = self.earliest(way) else {
             return Poll::Pending;
         };
         self.wakers.of(way).register(context.waker());
@@ -125,17 +125,17 @@ impl Watch {
             if fired_at >= over_at {
                 break Poll::Ready(which);
             }
-            // It was the time of the other way, or one that bytes have renewed.
-            let other = self.earliest(way.other(), Some(fired_at));
-            sleep.reset_at(other.map_or(over_at, |(at, _)| at.min(over_at)));
+            // It was the time of the other way, or one that bytes have renewed. If the other way
+            // still waits, its task sets the timer to its own limit.
+            sleep.reset_at(over_at);
             self.wakers.of(way.other()).wake();
         };
         self.sleep = Some(sleep);
         outcome
     }
 
-    /// The limit of this way that is over first, of those that are over later than `after`.
-    fn earliest(&self, way: Way, after: Option<Instant>) -> Option<(Instant, LimitOver)> {
+    /// The limit of this way that is over first.
+    fn earliest(&self, way: Way) -> Option<(Instant, LimitOver)> {
         let of_way = match way {
             Way::Read => (self.reads_since.zip(self.limits.read), LimitOver::Read),
             Way::Write => (self.writes_since.zip(self.limits.write), LimitOver::Write),
@@ -146,7 +146,6 @@ impl Watch {
             .into_iter()
             .filter_map(|(since, which)| Some((since?, which)))
             .map(|((since, limit), which)| (later(since, limit), which))
-            .filter(|(at, _)| after.is_none_or(|after| *at > after))
             .min_by_key(|(at, _)| *at)
     }
 

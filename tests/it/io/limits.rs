@@ -2,7 +2,11 @@
 
 use super::{MS, SECOND, elapsed, over, scripted};
 use std::io::{IoSlice, IoSliceMut};
-use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::task::{Context, Wake};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use wheelwork::future::{Timers, sleep, timeout};
 use wheelwork::io::{LimitOver, Limits, TimeoutIo};
 use wheelwork::testing::{block_on, spawn};
@@ -265,6 +269,38 @@ fn limits_that_are_set_end_a_wait_that_has_begun() {
             },
         );
         assert_eq!(wait.await, (LimitOver::Read, 6 * SECOND));
+    });
+}
+
+/// Counts how often a task is woken.
+#[derive(Default)]
+struct Wakes(AtomicUsize);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+#[test]
+fn a_task_that_waits_looks_again_when_limits_are_set() {
+    block_on(async {
+        let (mut stream, _peer) = scripted(Limits::new().read(60 * SECOND));
+        let wakes = Arc::<Wakes>::default();
+        let waker = wakes.clone().into();
+        let mut context = Context::from_waker(&waker);
+        let mut poll = |stream: &mut TimeoutIo<_>| {
+            let mut buffer = [0; 8];
+            Pin::new(stream).poll_read(&mut context, &mut ReadBuf::new(&mut buffer))
+        };
+        assert!(poll(&mut stream).is_pending());
+        sleep(5 * SECOND).await;
+        stream.set_limits(Limits::new().read(10 * SECOND));
+        assert_eq!(wakes.0.load(SeqCst), 1);
+        assert!(poll(&mut stream).is_pending());
+        sleep(5 * SECOND).await;
+        assert_eq!(wakes.0.load(SeqCst), 2);
+        assert!(poll(&mut stream).is_ready());
     });
 }
 
