@@ -74,6 +74,16 @@ async fn a_connection_is_made_and_ends_when_it_is_idle() {
     assert!(clock.elapsed() - start >= 9 * SECOND);
 }
 
+#[test]
+fn quinn_reads_the_time_of_the_clock() {
+    let (clock, timers) = setup();
+    let runtime = Runtime::new(&timers, TokioRuntime);
+    for _ in 0..3 {
+        assert_eq!(quinn::Runtime::now(&runtime), clock.now());
+        clock.advance(SECOND);
+    }
+}
+
 #[tokio::test]
 async fn a_connection_moves_its_timer_and_makes_no_new_one() {
     let (_clock, timers) = setup();
