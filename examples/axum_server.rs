@@ -115,10 +115,14 @@ async fn serve_all(
     timers: Timers,
     limits: Limits,
     tell: impl Fn(&'static str) + Clone + Send + 'static,
-) -> io::Result<()> {
+) {
     let app = app(&timers, &limits);
     loop {
-        let (stream, _) = listener.accept().await?;
+        let Ok((stream, _)) = listener.accept().await else {
+            // The process has too many open files, say. Some are closed soon.
+            timers.sleep(SECOND / 10).await;
+            continue;
+        };
         let (app, timers, tell) = (app.clone(), timers.clone(), tell.clone());
         tokio::spawn(async move {
             let why = serve(stream, app, &timers, &limits).await;

@@ -6,6 +6,7 @@
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http2 as http2_client;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
@@ -136,8 +137,15 @@ async fn a_request_in_flight_is_answered_and_is_the_last_one() {
     assert!(timers.handle().is_empty());
 }
 
-#[tokio::test]
-async fn a_connection_of_http2_ends_after_its_streams() {
+/// A server of HTTP/2 whose connections get old, and a client that takes 64 KiB of a body before it
+/// is read.
+async fn serve_http2() -> (
+    ManualClock,
+    Timers,
+    http2_client::SendRequest<Full<Bytes>>,
+    JoinHandle<hyper::Result<()>>,
+    Server,
+) {
     let clock = ManualClock::new();
     let timers = Timers::start(TimerService::builder().clock(clock.clone())).unwrap();
     let (client, server) = duplex(1 << 16);
@@ -147,20 +155,28 @@ async fn a_connection_of_http2_ends_after_its_streams() {
         connection.graceful_shutdown();
     });
     let server = tokio::spawn(served.max_age(AGE, Duration::ZERO));
-    // A client that takes 64 KiB of a body before it is read.
-    let (mut requests, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
+    let (requests, connection) = http2_client::Builder::new(TokioExecutor::new())
         .initial_stream_window_size(1 << 16)
         .handshake(TokioIo::new(client))
         .await
         .unwrap();
-    let client = tokio::spawn(connection);
-    let ask = |body: &'static str| Request::new(Full::new(Bytes::from(body)));
-    let response = requests.send_request(ask("hello")).await.unwrap();
+    (clock, timers, requests, tokio::spawn(connection), server)
+}
+
+fn large() -> Request<Full<Bytes>> {
+    let request = Request::get("http://localhost/large");
+    request.body(Full::default()).unwrap()
+}
+
+#[tokio::test]
+async fn a_connection_of_http2_ends_after_its_streams() {
+    let (clock, timers, mut requests, client, server) = serve_http2().await;
+    let hello = Request::new(Full::new(Bytes::from("hello")));
+    let response = requests.send_request(hello).await.unwrap();
     let body = response.into_body().collect().await.unwrap().to_bytes();
     assert_eq!(body, "hello");
     // A body that is on its way.
-    let large = Request::get("http://localhost/large").body(Full::default());
-    let response = requests.send_request(large.unwrap()).await.unwrap();
+    let response = requests.send_request(large()).await.unwrap();
     clock.advance(AGE);
     settle().await;
     assert!(!server.is_finished());
@@ -170,6 +186,18 @@ async fn a_connection_of_http2_ends_after_its_streams() {
     drop(requests);
     client.await.unwrap().unwrap();
     assert!(timers.handle().is_empty());
+}
+
+/// The connection's bytes flow, and its stream does not.
+#[tokio::test]
+async fn a_client_of_http2_that_does_not_read_does_not_hold_its_connection() {
+    let (clock, timers, mut requests, client, server) = serve_http2().await;
+    let response = requests.send_request(large()).await.unwrap();
+    ends_with_its_grace_time(&clock, &timers, server).await;
+    let body = response.into_body().collect().await;
+    assert!(body.is_err(), "the rest is lost");
+    drop(requests);
+    let _ = client.await.unwrap();
 }
 
 /// A connection that counts how often it is shut down, and ends as long after that.
