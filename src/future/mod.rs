@@ -44,6 +44,7 @@ mod queue;
 mod retry;
 mod shared;
 mod sleep;
+mod spawned;
 #[cfg(feature = "stream")]
 mod stream_ext;
 #[cfg(feature = "stream")]
@@ -70,6 +71,7 @@ pub use queue::{DelayQueue, Expired, Key};
 pub use retry::{retry, retry_if};
 pub use shared::{Entered, SetGlobalError};
 pub use sleep::Sleep;
+pub use spawned::AsyncTask;
 #[cfg(feature = "stream")]
 pub use stream_ext::StreamExt;
 #[cfg(feature = "stream")]

@@ -129,6 +129,12 @@ impl<T: Send + 'static> ServiceHandle<T> {
 }
 
 impl<T: Send + 'static> Periodic<'_, T> {
+    /// The service.
+    #[cfg(feature = "async")]
+    pub(crate) fn handle(&self) -> &ServiceHandle<T> {
+        self.handle
+    }
+
     /// The delay of the first run.
     pub fn first(mut self, delay: Duration) -> Self {
         self.first = delay;

@@ -7,6 +7,7 @@
 
 mod after;
 mod apart;
+mod async_tasks;
 #[path = "../common/blocked.rs"]
 mod blocked;
 mod calendar_dialects;
