@@ -101,7 +101,7 @@ pub use error::{InsideTaskError, ScheduleError, StartError};
 pub use repeat::Missed;
 pub use retry::RetryPolicy;
 pub use service::{
-    Builder, Periodic, PeriodicRun, ServiceHandle, StopFuture, StopPolicy, TimerGuard,
+    Builder, Periodic, PeriodicRun, ServiceHandle, StopFuture, StopPolicy, TimerGroup, TimerGuard,
     TimerService, Unfired, after, global,
 };
 pub use time::{ManualClock, TimeOfDayWatch, boot_time};

@@ -18,10 +18,8 @@ pub(crate) struct Claimed<T> {
     /// The entry that is dead now. `None`: another thread sends its tombstone, or the entry has
     /// left the wheel already.
     pub(crate) filed: Option<Filed>,
-    /// The timer's deadline and shard.
+    /// The timer's deadline and shard. If it was paused, what is left of it.
     pub(crate) due_at: DueAt,
-    /// What is left of a timer that was paused. Its deadline is the one that it had.
-    pub(crate) left_ns: Option<u64>,
     /// The cell's index, for the caller to hold. `None`: another thread frees the cell, or the
     /// cell's generations are used up.
     pub(crate) index: Option<u32>,
@@ -99,7 +97,7 @@ impl<T> CellRef<'_, T> {
     pub(super) fn note_wall<C: Fill<T>>(&self, vacant: Word, content: &C) {
         if content.goes_by_wall() {
             // Ordering: Relaxed. Published by ArmPublish.
-            self.pause_side
+            self.pause_side()
                 .by_wall
                 .store(vacant.generation() + 1, Ordering::Relaxed);
         }
@@ -186,17 +184,29 @@ impl<T> CellRef<'_, T> {
             if !wanted(word) {
                 return None;
             }
-            let outcome = match word.state() {
-                State::Armed => self.claim_armed(word),
-                State::Held => self.claim_held(word),
-                State::Running => self.claim_running(word),
-                State::Paused => self.claim_paused(word),
-                State::Vacant | State::Doomed | State::Left | State::Ended => return None,
-            };
-            match outcome {
-                Ok(claimed) => return Some(claimed),
-                Err(now) => word = now,
+            if word.state() == State::Armed {
+                match self.claim_armed(word) {
+                    Ok(claimed) => return Some(claimed),
+                    Err(now) => word = now,
+                }
+            } else {
+                match self.claim_other(word)? {
+                    Ok(claimed) => return Some(claimed),
+                    Err(now) => word = now,
+                }
             }
+        }
+    }
+
+    /// Claims a timer that is not ARMED. `None`: it cannot be cancelled any more.
+    #[cold]
+    #[inline(never)]
+    fn claim_other(&self, word: Word) -> Option<Result<Claimed<T>, Word>> {
+        match word.state() {
+            State::Held => Some(self.claim_held(word)),
+            State::Running => Some(self.claim_running(word)),
+            State::Paused => Some(self.claim_paused(word)),
+            State::Armed | State::Vacant | State::Doomed | State::Left | State::Ended => None,
         }
     }
 
@@ -213,7 +223,6 @@ impl<T> CellRef<'_, T> {
             content,
             filed: Some(filed),
             due_at: DueAt::new(due_at.deadline() + word.lag(), due_at.shard()),
-            left_ns: None,
             index,
         })
     }
@@ -231,7 +240,6 @@ impl<T> CellRef<'_, T> {
             content,
             filed: None,
             due_at,
-            left_ns: None,
             index: self.leave(word),
         })
     }
@@ -244,13 +252,11 @@ impl<T> CellRef<'_, T> {
             content: None,
             filed: None,
             due_at: self.due_at(),
-            left_ns: None,
             index: None,
         })
     }
 
     /// Claims a PAUSED timer. It has no entry; or the thread that pauses it sends its tombstone.
-    #[cold]
     fn claim_paused(&self, word: Word) -> Result<Claimed<T>, Word> {
         match word.pause_state() {
             Pause::Waits => {
@@ -260,17 +266,16 @@ impl<T> CellRef<'_, T> {
                 Ok(Claimed {
                     content,
                     filed: None,
-                    due_at: self.due_at(),
-                    left_ns: Some(self.left_ns()),
+                    due_at: DueAt::left(self.left_ns(), self.due_at().shard()),
                     index: self.index(word),
                 })
             }
             Pause::Pausing => self.claim_held(word),
             Pause::Changing => {
                 // Before the claim: after it, the cell may be another timer's.
-                let left_ns = Some(self.left_ns());
+                let due_at = DueAt::left(self.left_ns(), self.due_at().shard());
                 Ok(Claimed {
-                    left_ns,
+                    due_at,
                     ..self.claim_held(word)?
                 })
             }

@@ -24,7 +24,7 @@ pub(crate) use pausing::{LeftSet, Paused, Resumed};
 #[cfg(loom)]
 pub(crate) use pins::Limbo;
 pub(crate) use pins::{Pinned, Pinner, Pins};
-pub(crate) use rearm::{Rearmed, RunBegun, RunFiled};
+pub(crate) use rearm::{NotFiled, Rearmed, RunBegun};
 #[cfg(loom)]
 pub(crate) use state::{Cell, PauseSide, Side};
 pub(crate) use state::{CellRef, DueAt, Filed, Look, SHARD_BITS, index_after};

@@ -153,18 +153,15 @@ impl<T> Page<T> {
             let cell = unsafe { &*cell };
             // SAFETY: as above.
             let side = unsafe { &*side };
-            // SAFETY: in this page, after its last side.
-            let pause_sides = unsafe { sides.add(Self::CELLS as usize) }.cast::<PauseSide>();
-            // SAFETY: the page has as many of these as cells. They are aligned, because sides take
-            // a multiple of 8 bytes.
-            let pause_side = unsafe { pause_sides.add(position) };
-            // SAFETY: as above.
-            let pause_side = unsafe { &*pause_side };
             CellRef {
                 index,
                 cell,
                 side,
-                pause_side,
+                #[cfg(not(test))]
+                page: start.cast(),
+                #[cfg(test)]
+                // SAFETY: the caller's promise.
+                pause_side: unsafe { Self::pause_side(start, index) },
             }
         }
         #[cfg(loom)]
@@ -178,6 +175,24 @@ impl<T> Page<T> {
                 pause_side: &pause_sides[position],
             }
         }
+    }
+
+    /// The pause side of an index, in its page.
+    ///
+    /// # Safety
+    /// As `cell_ref`.
+    #[cfg(not(loom))]
+    unsafe fn pause_side<'a>(start: *const Start<T>, index: u32) -> &'a PauseSide {
+        let position = (index % Self::CELLS) as usize;
+        // SAFETY: in this page, after its last cell.
+        let sides = unsafe { start.add(Self::CELLS as usize) }.cast::<Side>();
+        // SAFETY: in this page, after its last side.
+        let pause_sides = unsafe { sides.add(Self::CELLS as usize) }.cast::<PauseSide>();
+        // SAFETY: the page has as many of these as cells. They are aligned, because sides take a
+        // multiple of 8 bytes.
+        let pause_side = unsafe { pause_sides.add(position) };
+        // SAFETY: the caller's promise.
+        unsafe { &*pause_side }
     }
 
     /// RetireFree. No thread looks at this page any more.
@@ -198,5 +213,20 @@ impl<T> Page<T> {
         start
             .cast::<Cell<T>>()
             .wrapping_add((index % Self::CELLS) as usize)
+    }
+}
+
+impl<T> CellRef<'_, T> {
+    /// What the cell's timer needs when it is paused.
+    pub(super) fn pause_side(&self) -> &PauseSide {
+        #[cfg(not(any(loom, test)))]
+        {
+            // SAFETY: `page` is where the page of the cell begins, and lives as long as the cell.
+            unsafe { Page::<T>::pause_side(self.page.cast(), self.index) }
+        }
+        #[cfg(any(loom, test))]
+        {
+            self.pause_side
+        }
     }
 }

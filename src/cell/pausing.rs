@@ -4,7 +4,7 @@
 //! steps PauseHold to PauseFile, ResumeHold to ResumeFile, LeftHold to LeftFile and RunPause of
 //! README.md of this room.
 
-use super::content::Content;
+use super::content::{Content, Payload};
 use super::state::{CellRef, DueAt, Filed};
 use super::word::{Pause, State, Word};
 use crate::repeat::Repeat;
@@ -103,8 +103,8 @@ impl<T> CellRef<'_, T> {
     fn rounded_ns(&self, word: Word) -> u64 {
         // Ordering: Relaxed. As `due_at`.
         let (filed, rounded_ns) = (
-            self.pause_side.filed.load(Ordering::Relaxed),
-            self.pause_side.rounded_ns.load(Ordering::Relaxed),
+            self.pause_side().filed.load(Ordering::Relaxed),
+            self.pause_side().rounded_ns.load(Ordering::Relaxed),
         );
         if filed == word.generation() && word.lag() == 0 {
             rounded_ns
@@ -153,11 +153,11 @@ impl<T> CellRef<'_, T> {
         self.move_to(word, due_at);
         let armed = word.refiled();
         // Ordering: Relaxed. Published by the exchange.
-        self.pause_side
+        self.pause_side()
             .rounded_ns
             .store(rounded_ns, Ordering::Relaxed);
         // Ordering: Relaxed. As above.
-        self.pause_side
+        self.pause_side()
             .filed
             .store(armed.generation(), Ordering::Relaxed);
         if broken(Fault::ResumeFilesBlindly) {
@@ -201,7 +201,7 @@ impl<T> CellRef<'_, T> {
             self.note_birth(word);
             // Ordering: Relaxed. Published by the exchange. (The timer is moved now: the mark of
             // one that is resumed as it was paused stays behind.)
-            self.pause_side.left_ns.store(left_ns, Ordering::Relaxed);
+            self.pause_side().left_ns.store(left_ns, Ordering::Relaxed);
             return match self.cell.exchange(held, paused) {
                 Ok(()) => LeftSet::Set {
                     shard: self.due_at().shard(),
@@ -243,14 +243,14 @@ impl<T> CellRef<'_, T> {
     /// Notes what is left of a timer, for the word that the exchange which follows will set.
     fn note_left(&self, left_ns: u64, paused: Word) {
         // Ordering: Relaxed. As `due_at`.
-        let by_wall = self.pause_side.by_wall.load(Ordering::Relaxed);
+        let by_wall = self.pause_side().by_wall.load(Ordering::Relaxed);
         // A timer by the wall clock looks at that as soon as it is resumed.
         let is_by_wall = paused.repeats() && self.birth(paused) + 1 == by_wall;
         let left_ns = if is_by_wall { 0 } else { left_ns };
         // Ordering: Relaxed. Published by the exchange that follows.
-        self.pause_side.left_ns.store(left_ns, Ordering::Relaxed);
+        self.pause_side().left_ns.store(left_ns, Ordering::Relaxed);
         // Ordering: Relaxed. As above.
-        self.pause_side
+        self.pause_side()
             .resumed
             .store(paused.refiled().generation(), Ordering::Relaxed);
     }
@@ -259,7 +259,29 @@ impl<T> CellRef<'_, T> {
     /// paused, and was not moved since.
     pub(crate) fn is_resumed(&self, due_at: DueAt) -> bool {
         // Ordering: Relaxed. As `due_at`.
-        let resumed = self.pause_side.resumed.load(Ordering::Relaxed);
+        let resumed = self.pause_side().resumed.load(Ordering::Relaxed);
         resumed == self.load().generation() && due_at == self.due_at()
+    }
+
+    /// Stores a payload that is paused from the beginning (ArmWrite, ArmPublish). Returns the
+    /// timer's birth.
+    ///
+    /// # Safety
+    /// As [`fill`](Self::fill).
+    pub(crate) unsafe fn fill_paused(&self, shard: usize, left_ns: u64, payload: T) -> u64 {
+        // Ordering: Relaxed. As in `fill`.
+        let vacant = Word(self.cell.word.load(Ordering::Relaxed));
+        // SAFETY: ArmWrite. As in `fill`.
+        unsafe { self.cell.put_content(Payload(payload)) };
+        // Ordering: Relaxed. As in `fill`.
+        self.cell
+            .due_at
+            .store(DueAt::new(0, shard).packed(), Ordering::Relaxed);
+        // Ordering: Relaxed. As above.
+        self.pause_side().left_ns.store(left_ns, Ordering::Relaxed);
+        let paused = vacant.paused(Pause::Waits);
+        // Ordering: Release (ArmPublish). As in `fill`.
+        self.cell.word.store(paused.0, Ordering::Release);
+        vacant.generation()
     }
 }

@@ -45,11 +45,9 @@ pub(crate) enum RunBegun {
     },
 }
 
-/// What the end of a run did with its timer.
+/// Why a periodic timer is not filed after its run.
 #[derive(Debug)]
-pub(crate) enum RunFiled {
-    /// It runs again. The caller sends the entry.
-    Again(Filed),
+pub(crate) enum NotFiled {
     /// It was paused in its run.
     Paused,
     /// It was cancelled in its run: here are its content, and the cell's index for the caller to
@@ -75,13 +73,7 @@ impl<T> CellRef<'_, T> {
                         shard: self.due_at().shard(),
                     };
                 }
-                State::Paused if broken(Fault::RearmOverPause) => {
-                    return Rearmed::Done {
-                        shard: self.due_at().shard(),
-                    };
-                }
-                State::Paused => return Rearmed::Paused,
-                _ => return Rearmed::Gone,
+                _ => return self.rearm_no_more(word),
             }
             let due_at = self.due_at();
             let later = deadline >= due_at.deadline() + word.lag()
@@ -101,6 +93,19 @@ impl<T> CellRef<'_, T> {
                 Ok(()) => return self.refile(word, due_at, deadline),
                 Err(now) => word = now,
             }
+        }
+    }
+
+    /// What becomes of a re-arm of a timer that is neither ARMED nor HELD.
+    #[cold]
+    #[inline(never)]
+    fn rearm_no_more(&self, word: Word) -> Rearmed {
+        match word.state() {
+            State::Paused if broken(Fault::RearmOverPause) => Rearmed::Done {
+                shard: self.due_at().shard(),
+            },
+            State::Paused => Rearmed::Paused,
+            _ => Rearmed::Gone,
         }
     }
 
@@ -186,16 +191,13 @@ impl<T> CellRef<'_, T> {
         mut repeat: Box<Repeat>,
         due_at: DueAt,
         left_ns: u64,
-    ) -> RunFiled {
+    ) -> Result<Filed, NotFiled> {
         loop {
             let word = self.load();
             if word.state() != State::Running {
-                if !word.runs() {
-                    return RunFiled::Ended(repeat, self.free(word));
-                }
-                // SAFETY: the caller's promise; the word is that of a run.
-                match unsafe { self.pause_after_run(word, repeat, left_ns) } {
-                    Ok(()) => return RunFiled::Paused,
+                // SAFETY: the caller's promise.
+                match unsafe { self.file_no_more(word, repeat, left_ns) } {
+                    Ok(not_filed) => return Err(not_filed),
                     Err(back) => repeat = back,
                 }
                 continue;
@@ -203,14 +205,13 @@ impl<T> CellRef<'_, T> {
             // SAFETY: RUNNING: RunBegin moved the content out, and only the run puts it back.
             unsafe { self.cell.put_content(repeat) };
             self.move_to(word, due_at);
-            let again = self.filed(due_at.deadline(), due_at.shard(), word.refiled());
             if broken(Fault::RunFilesBlindly) {
                 // Ordering: Release. The broken variant: the mark of a cancel is overwritten.
                 self.cell.word.store(word.refiled().0, Ordering::Release);
-                return RunFiled::Again(again);
+                return Ok(self.filed(due_at.deadline(), due_at.shard(), word.refiled()));
             }
             if self.cell.exchange(word, word.refiled()).is_ok() {
-                return RunFiled::Again(again);
+                return Ok(self.filed(due_at.deadline(), due_at.shard(), word.refiled()));
             }
             // SAFETY: ENDED, or paused in its run: only this thread uses the content, and it has
             // just put it there.
@@ -219,6 +220,26 @@ impl<T> CellRef<'_, T> {
             };
             repeat = back;
         }
+    }
+
+    /// RunFile of a timer that was cancelled in its run, or paused. Gives the content back if the
+    /// word is another one by now.
+    ///
+    /// # Safety
+    /// The caller has begun the run (RunBegin), and has loaded the word in it.
+    #[cold]
+    #[inline(never)]
+    unsafe fn file_no_more(
+        &self,
+        word: Word,
+        repeat: Box<Repeat>,
+        left_ns: u64,
+    ) -> Result<NotFiled, Box<Repeat>> {
+        if !word.runs() {
+            return Ok(NotFiled::Ended(repeat, self.free(word)));
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.pause_after_run(word, repeat, left_ns) }.map(|()| NotFiled::Paused)
     }
 
     /// After the last run, or instead of it: frees the cell. Returns its index for the caller to

@@ -14,7 +14,10 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 /// Bits of a shard's number, beside the deadline in one word.
 pub(crate) const SHARD_BITS: u32 = 64 - DEADLINE_BITS;
 
-/// A deadline (a tick) and a shard.
+/// Beside a deadline: it is what is left of a paused timer, in nanoseconds.
+const LEFT: u64 = 1 << 63;
+
+/// A deadline (a tick) and a shard. Of a paused timer that was claimed, what is left and a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DueAt {
     deadline: u64,
@@ -39,8 +42,20 @@ impl DueAt {
         Self::new(packed & DEADLINE_MAX, (packed >> DEADLINE_BITS) as usize)
     }
 
+    /// Of a paused timer.
+    pub(super) fn left(left_ns: u64, shard: usize) -> Self {
+        let deadline = left_ns | LEFT;
+        Self { deadline, shard }
+    }
+
+    /// What is left of a paused timer. `None`: it has a deadline.
+    pub(crate) fn left_ns(self) -> Option<u64> {
+        (self.deadline & LEFT != 0).then_some(self.deadline & !LEFT)
+    }
+
     #[inline]
     pub(crate) fn deadline(self) -> u64 {
+        debug_assert!(self.left_ns().is_none());
         self.deadline
     }
 
@@ -145,6 +160,11 @@ pub(crate) struct CellRef<'a, T> {
     pub(super) index: u32,
     pub(super) cell: &'a Cell<T>,
     pub(super) side: &'a Side,
+    /// Where its page begins: the pause sides are looked up when they are needed.
+    #[cfg(not(any(loom, test)))]
+    pub(super) page: *const (),
+    /// (In tests a cell may be alone, without a page.)
+    #[cfg(any(loom, test))]
     pub(super) pause_side: &'a PauseSide,
 }
 
@@ -379,7 +399,7 @@ impl<T> CellRef<'_, T> {
     #[inline]
     pub(super) fn left_ns(&self) -> u64 {
         // Ordering: Relaxed. As `due_at`.
-        self.pause_side.left_ns.load(Ordering::Relaxed)
+        self.pause_side().left_ns.load(Ordering::Relaxed)
     }
 
     /// The deadline of the timer that waits here, unless it is paused or periodic. Waits as `look`

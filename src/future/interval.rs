@@ -47,6 +47,8 @@ pub struct Interval {
     waiting: Waiting,
     period: Duration,
     missed: Missed,
+    /// When it was paused, or was moved while it was.
+    paused_ns: Option<u64>,
     /// Ticks that were given since the task last yielded.
     in_a_row: u32,
 }
@@ -67,6 +69,7 @@ impl Interval {
             period: at_least_a_tick(period, &home),
             waiting: Waiting::new(home, now_ns),
             missed: Missed::Skip,
+            paused_ns: None,
             in_a_row: 0,
         }
     }
@@ -209,6 +212,7 @@ impl Interval {
         self.at = self.handle().instant(at_ns);
         self.at_ns = signed(at_ns);
         self.waiting.move_to(at_ns);
+        self.pause_anew();
     }
 
     /// Lets the next tick come at a point in time, and later ones a period apart from there on.
@@ -234,6 +238,71 @@ impl Interval {
         self.at = at;
         self.at_ns = signed(at_ns) - signed(nanos(before));
         self.waiting.move_to(at_ns);
+        self.pause_anew();
+    }
+
+    /// Pauses it: no tick comes until [`resume`](Self::resume). All ticks are later then by the
+    /// time of the pause, so none is missed in the pause. Returns `false` if it is paused already.
+    ///
+    /// A tick that was due and not taken comes after the pause, too. The calls that reset a paused
+    /// interval set what is left until the next tick, and it stays paused.
+    ///
+    /// # Example
+    /// ```
+    /// use std::task::{Context, Waker};
+    /// use std::time::Duration;
+    /// use wheelwork::future::Timers;
+    /// use wheelwork::{ManualClock, TimerService};
+    ///
+    /// let clock = ManualClock::new();
+    /// let timers = Timers::start(TimerService::builder().clock(clock.clone()))?;
+    /// let mut frames = timers.interval(Duration::from_secs(10)).first(Duration::from_secs(10));
+    /// let mut context = Context::from_waker(Waker::noop());
+    /// clock.advance(Duration::from_secs(4));
+    /// assert!(frames.pause());
+    /// clock.advance(Duration::from_secs(3_600));
+    /// assert!(frames.poll_tick(&mut context).is_pending());
+    /// assert!(frames.resume());
+    /// clock.advance(Duration::from_secs(6));
+    /// assert!(frames.poll_tick(&mut context).is_ready());
+    /// assert!(frames.poll_tick(&mut context).is_pending(), "none was missed");
+    /// # Ok::<(), wheelwork::StartError>(())
+    /// ```
+    pub fn pause(&mut self) -> bool {
+        let is_paused = self.waiting.pause();
+        if is_paused {
+            self.paused_ns = Some(self.handle().now_ns());
+        }
+        is_paused
+    }
+
+    /// Goes on after a [`pause`](Self::pause). A task that waits is woken when what was left has
+    /// passed. Returns `false` if it is not paused.
+    ///
+    /// # Example
+    /// See [`pause`](Self::pause).
+    pub fn resume(&mut self) -> bool {
+        let Some(paused_ns) = self.paused_ns.take() else {
+            return false;
+        };
+        self.waiting.resume();
+        let moved_ns = self.handle().now_ns().saturating_sub(paused_ns);
+        self.at = later(self.at, Duration::from_nanos(moved_ns));
+        self.at_ns = self.at_ns.saturating_add(signed(moved_ns));
+        true
+    }
+
+    /// Whether it is paused.
+    #[must_use]
+    pub fn is_paused(&self) -> bool {
+        self.waiting.is_paused()
+    }
+
+    /// If it is paused, the pause counts from now on: the next tick was set by the present time.
+    fn pause_anew(&mut self) {
+        if self.paused_ns.is_some() {
+            self.paused_ns = Some(self.handle().now_ns());
+        }
     }
 
     fn handle(&self) -> &ServiceHandle<Waker> {

@@ -2,6 +2,7 @@
 
 use super::timers::Home;
 use super::waiting::Waiting;
+use crate::time::later;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -51,7 +52,8 @@ impl Sleep {
         }
     }
 
-    /// Its deadline, as the caller gave it.
+    /// Its deadline, as the caller gave it. After a [pause](Self::pause) it is later by the time of
+    /// the pause; while the sleep is paused, it is the one that it had.
     ///
     /// # Example
     /// ```
@@ -83,6 +85,56 @@ impl Sleep {
         let (deadline, at_ns) = home.after(delay);
         self.deadline = deadline;
         self.waiting.move_ahead(at_ns);
+    }
+
+    /// Pauses it: it is not ready until [`resume`](Self::resume), which goes on with the time that
+    /// is left now. Returns `false` if it is paused already, or if its deadline has passed.
+    ///
+    /// [`reset`](Self::reset) and [`reset_at`](Self::reset_at) of a paused sleep set what is left,
+    /// and it stays paused. Costs a [pause](crate::ServiceHandle::pause) of its timer.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork::future::Timers;
+    /// use wheelwork::{ManualClock, TimerService};
+    ///
+    /// let clock = ManualClock::new();
+    /// let timers = Timers::start(TimerService::builder().clock(clock.clone()))?;
+    /// let mut turn = timers.sleep(Duration::from_secs(10));
+    /// clock.advance(Duration::from_secs(4));
+    /// assert!(turn.pause());
+    /// clock.advance(Duration::from_secs(3_600));
+    /// assert!(turn.resume());
+    /// clock.advance(Duration::from_secs(5));
+    /// assert!(!turn.is_elapsed());
+    /// clock.advance(Duration::from_secs(1));
+    /// assert!(turn.is_elapsed());
+    /// # Ok::<(), wheelwork::StartError>(())
+    /// ```
+    pub fn pause(&mut self) -> bool {
+        !self.is_elapsed() && self.waiting.pause()
+    }
+
+    /// Goes on after a [`pause`](Self::pause). A task that waits is woken when what was left has
+    /// passed. Returns `false` if it is not paused.
+    ///
+    /// # Example
+    /// See [`pause`](Self::pause).
+    pub fn resume(&mut self) -> bool {
+        let before_ns = self.waiting.at_ns();
+        let is_resumed = self.waiting.resume();
+        if is_resumed {
+            let moved_ns = self.waiting.at_ns().saturating_sub(before_ns);
+            self.deadline = later(self.deadline, Duration::from_nanos(moved_ns));
+        }
+        is_resumed
+    }
+
+    /// Whether it is paused.
+    #[must_use]
+    pub fn is_paused(&self) -> bool {
+        self.waiting.is_paused()
     }
 
     /// Moves the deadline to a point in time. If that has passed, a task that waits is woken at

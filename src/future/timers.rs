@@ -62,6 +62,8 @@ impl Timers {
     ///  - [`take`](ServiceHandle::take) returns the future's waker.
     ///  - A future whose timer [`reschedule`](ServiceHandle::reschedule) moved to a later time may
     ///    wait until then.
+    ///  - A future whose timer [`pause`](ServiceHandle::pause) paused waits until the timer is
+    ///    resumed.
     #[must_use]
     pub fn handle(&self) -> &ServiceHandle<Waker> {
         &self.0

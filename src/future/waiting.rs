@@ -20,6 +20,8 @@ struct Due {
     home: Home,
     /// At most the start of the last tick.
     at_ns: u64,
+    /// What is left, if it is paused. It then waits for nothing.
+    left_ns: Option<u64>,
 }
 
 impl Due {
@@ -31,14 +33,16 @@ impl Due {
 
 impl Alarm for Due {
     fn is_over(&self) -> bool {
-        self.home.is_over(self.at_ns)
+        self.left_ns.is_none() && self.home.is_over(self.at_ns)
     }
 
     fn arm(&self, waker: Waker) -> Result<TimerId, Waker> {
-        self.home
-            .handle()
-            .schedule_at_ns(self.at_ns, waker)
-            .map_err(ScheduleError::into_payload)
+        let handle = self.home.handle();
+        let armed = match self.left_ns {
+            None => handle.schedule_at_ns(self.at_ns, waker),
+            Some(left_ns) => handle.schedule_paused(left_ns, waker),
+        };
+        armed.map_err(ScheduleError::into_payload)
     }
 
     fn is_pending(&self, id: TimerId) -> bool {
@@ -56,7 +60,11 @@ impl Alarm for Due {
 
 impl Waiting {
     pub(super) fn new(home: Home, at_ns: u64) -> Self {
-        let mut due = Due { home, at_ns };
+        let mut due = Due {
+            home,
+            at_ns,
+            left_ns: None,
+        };
         due.set(at_ns);
         Self {
             due,
@@ -93,6 +101,9 @@ impl Waiting {
     /// passed.
     pub(super) fn move_to(&mut self, at_ns: u64) {
         self.due.set(at_ns);
+        if self.is_paused() {
+            return self.set_left();
+        }
         self.wait.follow(&self.due, true);
     }
 
@@ -100,7 +111,52 @@ impl Waiting {
     /// reading of the clock.
     pub(super) fn move_ahead(&mut self, at_ns: u64) {
         self.due.set(at_ns);
+        if self.is_paused() {
+            return self.set_left();
+        }
         self.wait.follow(&self.due, false);
+    }
+
+    pub(super) fn is_paused(&self) -> bool {
+        self.due.left_ns.is_some()
+    }
+
+    /// Waits no more until it is resumed, even if its time has come. `false`: it is paused already.
+    pub(super) fn pause(&mut self) -> bool {
+        if self.is_paused() {
+            return false;
+        }
+        self.set_left();
+        match self.wait {
+            // Its timer may go off just now. Then its task is woken, and arms another one.
+            Wait::Armed(id, _) => _ = self.due.home.handle().pause(id),
+            Wait::Idle | Wait::Over => self.wait = Wait::Idle,
+        }
+        true
+    }
+
+    /// Waits for what was left. `false`: it is not paused.
+    pub(super) fn resume(&mut self) -> bool {
+        let Some(left_ns) = self.due.left_ns.take() else {
+            return false;
+        };
+        let now_ns = self.due.home.handle().soon_ns();
+        self.due.set(now_ns.saturating_add(left_ns));
+        let is_resumed = match self.wait {
+            Wait::Armed(id, _) => self.due.home.handle().resume_at_ns(id, self.due.at_ns),
+            Wait::Idle | Wait::Over => true,
+        };
+        if !is_resumed || self.due.is_over() {
+            // Nothing was left; or somebody else has ended its timer, or resumed it.
+            self.wait.follow(&self.due, true);
+        }
+        true
+    }
+
+    /// What is left from now on.
+    fn set_left(&mut self) {
+        let now_ns = self.due.home.handle().now_ns();
+        self.due.left_ns = Some(self.due.at_ns.saturating_sub(now_ns));
     }
 
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {

@@ -14,6 +14,7 @@ use crate::dispatch::inline::Inline;
 use crate::dispatch::job::{Job, Spawn};
 use crate::dispatch::pool_dispatcher::{Executor, PoolDispatcher};
 use crate::doorbell::SecondLook;
+use crate::engine::life::arm::Moved;
 use crate::engine::local::thread_local;
 use crate::engine::manual::ManualShards;
 use crate::engine::{cells, local, shared};
@@ -217,9 +218,9 @@ impl<T> Cell<T> {
             self.cell_ref()
                 .file_again(repeat, due_at, LEFT_AFTER_RUN_NS)
         } {
-            cell::RunFiled::Again(filed) => Ran::Again(Entry(filed.entry)),
-            cell::RunFiled::Paused => Ran::Paused,
-            cell::RunFiled::Ended(repeat, _) => Ran::Ended(Repeat(repeat)),
+            Ok(filed) => Ran::Again(Entry(filed.entry)),
+            Err(cell::NotFiled::Paused) => Ran::Paused,
+            Err(cell::NotFiled::Ended(repeat, _)) => Ran::Ended(Repeat(repeat)),
         }
     }
 
@@ -298,7 +299,7 @@ fn claimed<T>(claimed: cell::Claimed<T>) -> Claimed<T> {
     Claimed {
         payload,
         runs,
-        left: claimed.left_ns,
+        left: claimed.due_at.left_ns(),
         entry: claimed.filed.map(|filed| Entry(filed.entry)),
         mine: claimed.index.is_some(),
     }
@@ -359,7 +360,7 @@ impl<T: Send + 'static> Cells<T> {
 
     /// Moves a timer.
     pub fn rearm(&self, local: &mut Local, id: TimerId, deadline: u64) -> bool {
-        self.0.rearm(&mut local.0, id, deadline, || 0)
+        self.0.rearm(&mut local.0, id, deadline) == Moved::Yes
     }
 
     /// Claims what the entry names.

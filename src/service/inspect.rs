@@ -278,7 +278,7 @@ impl<T: Send + 'static> ServiceHandle<T> {
             let (id, look) = engine
                 .cells
                 .with_local(|local| engine.cells.look_at(local, cell))?;
-            let remaining = || engine.remaining(look.due_at.deadline(), look.left_ns);
+            let remaining = || engine.remaining(look.due_at, look.left_ns);
             (look.due_at.shard() == shard).then(|| (id, remaining()))
         })
     }

@@ -151,7 +151,11 @@ impl<T: Send + 'static> ServiceHandle<T> {
                     engine.tick.deadline(Nanos(now_ns + delay_ns)).0
                 };
                 let deadline = *deadline.get_or_insert_with(now);
-                moved += engine.cells.rearm_many(local, chunk, deadline, delay_ns);
+                moved += engine
+                    .cells
+                    .rearm_many(local, chunk, deadline, |local, id| {
+                        engine.rearm_paused(local, id, deadline)
+                    });
             });
         });
         moved

@@ -9,6 +9,8 @@ mod reschedule;
 
 mod pausing;
 
+mod group;
+
 mod periodic;
 
 mod many;
@@ -33,6 +35,7 @@ mod tests;
 pub use builder::Builder;
 pub use cancel::TimerGuard;
 pub use global::{after, global};
+pub use group::TimerGroup;
 pub use handle::{ServiceHandle, TimerService};
 pub use periodic::{Periodic, PeriodicRun};
 pub use stop::{StopPolicy, Unfired};

@@ -2,6 +2,10 @@
 
 use super::handle::ServiceHandle;
 use crate::engine::id::TimerId;
+#[cfg(feature = "async")]
+use crate::error::ScheduleError;
+#[cfg(feature = "async")]
+use crate::time::Nanos;
 
 impl<T: Send + 'static> ServiceHandle<T> {
     /// Pauses a timer: it does not fire until [`resume`](Self::resume), which goes on with the time
@@ -90,5 +94,21 @@ impl<T: Send + 'static> ServiceHandle<T> {
     #[must_use]
     pub fn is_paused(&self, id: TimerId) -> bool {
         self.engine.is_paused(id)
+    }
+
+    /// [`resume`](Self::resume), to a time in nanoseconds since the clock's origin.
+    #[cfg(feature = "async")]
+    pub(crate) fn resume_at_ns(&self, id: TimerId, at_ns: u64) -> bool {
+        self.engine.resume(id, |now, _| Nanos(at_ns).max(now + 1))
+    }
+
+    /// Arms a timer that is paused from the beginning, and has this time left.
+    #[cfg(feature = "async")]
+    pub(crate) fn schedule_paused(
+        &self,
+        left_ns: u64,
+        payload: T,
+    ) -> Result<TimerId, ScheduleError<T>> {
+        self.engine.arm_paused(payload, left_ns)
     }
 }

@@ -15,7 +15,8 @@ impl<T: Send + 'static> ServiceHandle<T> {
     /// a worker. A timer for a time of day looks at the wall clock once a minute: while it does,
     /// the answer may be `false` too.
     ///
-    /// A timer that is [paused](Self::pause) has `delay` left then, and stays paused.
+    /// A timer that is [paused](Self::pause) stays so. What is left of it is then the time until
+    /// the new deadline, which is a whole tick.
     ///
     /// A periodic timer is moved with all its later runs. If two threads move a timer at the same
     /// time, one call takes effect after the other.

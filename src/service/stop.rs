@@ -302,10 +302,10 @@ impl<T: Send + 'static> Started<T> {
         engine.cells.with_local(|local| {
             engine
                 .cells
-                .claim_all(local, how, |deadline, left_ns, content| match content {
+                .claim_all(local, how, |due_at, content| match content {
                     Content::Payload(payload) => unfired.push(Unfired {
                         payload,
-                        remaining: engine.remaining(deadline, left_ns),
+                        remaining: engine.remaining(due_at, due_at.left_ns()),
                     }),
                     Content::Repeat(repeat) => periodic.push(repeat),
                 });

@@ -15,7 +15,7 @@ struct Waiting {
 
 /// All of them, but for the room `sync`, which has what the others use. ARCHITECTURE.md has the
 /// same files.
-const WAITING: [Waiting; 46] = [
+const WAITING: [Waiting; 51] = [
     Waiting {
         file: "counters.rs",
         functions: &["new", "with"],
@@ -47,7 +47,32 @@ const WAITING: [Waiting; 46] = [
         why: "a pause, a resume, or a move of a paused timer, for another one of the same timer",
     },
     Waiting {
+        file: "service/group.rs",
+        functions: &[],
+        why: "calls on one group, for each other",
+    },
+    Waiting {
         file: "service/pausing.rs",
+        functions: &["pause"],
+        why: "nobody: it pauses timers, and no thread",
+    },
+    Waiting {
+        file: "future/sleep.rs",
+        functions: &["pause"],
+        why: "nobody: it pauses timers, and no thread",
+    },
+    Waiting {
+        file: "future/interval.rs",
+        functions: &["pause"],
+        why: "nobody: it pauses timers, and no thread",
+    },
+    Waiting {
+        file: "future/waiting.rs",
+        functions: &["pause"],
+        why: "nobody: it pauses timers, and no thread",
+    },
+    Waiting {
+        file: "future/queue/pausing.rs",
         functions: &["pause"],
         why: "nobody: it pauses timers, and no thread",
     },

@@ -137,7 +137,7 @@ fn what_is_left_is_handed_out_with_a_paused_timer() {
         let claimed = way(&armed).expect("it is paused");
         assert!(matches!(claimed.content, Some(Content::Payload("payload"))));
         assert_eq!(
-            (claimed.filed, claimed.left_ns, claimed.index),
+            (claimed.filed, claimed.due_at.left_ns(), claimed.index),
             (None, Some(70), Some(INDEX))
         );
         assert_eq!(claimed.due_at.shard(), SHARD);
@@ -194,7 +194,7 @@ fn a_timer_that_is_being_paused_or_resumed_is_cancelled() {
         let claimed = cell.claim_id(GENERATION).expect("it waits");
         assert!(matches!(claimed.content, Some(Content::Payload("payload"))));
         assert_eq!(
-            (claimed.filed, claimed.left_ns, claimed.index),
+            (claimed.filed, claimed.due_at.left_ns(), claimed.index),
             (None, left_ns, None)
         );
         assert!(!cell.is_pending(GENERATION) && cell.look(false).is_none());
@@ -216,7 +216,7 @@ fn a_run_that_is_paused_is_the_last_until_it_is_resumed() {
     assert!(cell.claim_waiting().is_none(), "a run has it");
     // SAFETY: the run is ours.
     let filed_again = unsafe { cell.file_again(repeat, DueAt::new(110, SHARD), 10) };
-    assert!(matches!(filed_again, RunFiled::Paused));
+    assert!(matches!(filed_again, Err(NotFiled::Paused)));
     assert_eq!(left(&armed), Some(10));
     assert_eq!(resumed(&armed, 500), filed(510, GENERATION + 2));
     drop(armed.run(510, GENERATION + 2));
@@ -232,7 +232,7 @@ fn a_run_that_is_paused_is_the_last_until_it_is_resumed() {
     assert!(matches!(resume(&armed, 0), Resumed::InRun));
     // SAFETY: as above.
     let again = unsafe { cell.file_again(repeat, DueAt::new(110, SHARD), 10) };
-    assert!(matches!(again, RunFiled::Again(again) if again == filed(110, GENERATION + 1)));
+    assert!(matches!(again, Ok(again) if again == filed(110, GENERATION + 1)));
     drop(armed.run(110, GENERATION + 1));
     assert!(!cell.is_resumed(DueAt::new(110, SHARD)));
 
@@ -247,7 +247,7 @@ fn a_run_that_is_paused_is_the_last_until_it_is_resumed() {
             assert!(claimed.content.is_none() && claimed.index.is_none());
             // SAFETY: as above.
             let ended = unsafe { cell.file_again(repeat, DueAt::new(110, SHARD), 10) };
-            assert!(matches!(ended, RunFiled::Ended(_, Some(INDEX))));
+            assert!(matches!(ended, Err(NotFiled::Ended(_, Some(INDEX)))));
         } else {
             // SAFETY: as above.
             assert_eq!(unsafe { cell.end() }, (Some(INDEX), false));

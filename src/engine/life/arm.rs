@@ -32,6 +32,16 @@ pub(crate) enum Dating {
     Shared { rounded_ns: u64 },
 }
 
+/// What a re-arm has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moved {
+    Yes,
+    /// There is no such timer.
+    No,
+    /// The timer is paused, and nothing has changed.
+    Paused,
+}
+
 impl<T: Send + 'static> Engine<T> {
     /// Arms a timer in a shard; [`HOME`] is the thread's own. `at` turns the present into the
     /// deadline.
@@ -110,10 +120,12 @@ impl<T: Send + 'static> Engine<T> {
         self.cells.prefetch(&[id]);
         self.cells.with_local(|local| {
             let now_ns = self.clock.arming_now_ns(&mut local.anchor);
-            let at = at(Nanos(now_ns));
-            let left_ns = || at.0.saturating_sub(now_ns);
-            self.cells
-                .rearm(local, id, self.tick.deadline(at).0, left_ns)
+            let deadline = self.tick.deadline(at(Nanos(now_ns))).0;
+            match self.cells.rearm(local, id, deadline) {
+                Moved::Yes => true,
+                Moved::No => false,
+                Moved::Paused => self.rearm_paused(local, id, deadline),
+            }
         })
     }
 }
@@ -191,7 +203,7 @@ impl<T: Send + 'static> Cells<T> {
 
     /// A cell for one more timer, which the caller then holds. `None`: the limit is reached.
     #[inline]
-    fn take_cell(&self, local: &mut Local) -> Option<u32> {
+    pub(super) fn take_cell(&self, local: &mut Local) -> Option<u32> {
         if !self.shared.reserve() {
             return None;
         }
@@ -241,7 +253,7 @@ impl<T: Send + 'static> Cells<T> {
     /// ScheduleRecheck, when the service is closed. Takes the timer back, unless somebody else has
     /// it.
     #[cold]
-    fn take_back<C: Fill<T>>(
+    pub(super) fn take_back<C: Fill<T>>(
         &self,
         local: &mut Local,
         shard: usize,
@@ -284,53 +296,50 @@ impl<T: Send + 'static> Cells<T> {
         }
     }
 
-    /// Moves a timer to another tick. If it is paused, it has left what `left_ns` returns. Returns
-    /// whether there was one.
+    /// Moves a timer to another tick.
     // (`always`: a crate that is one unit of code would call it otherwise.)
     #[inline(always)]
-    pub(crate) fn rearm(
-        &self,
-        local: &mut Local,
-        id: TimerId,
-        deadline: u64,
-        left_ns: impl FnOnce() -> u64,
-    ) -> bool {
+    pub(crate) fn rearm(&self, local: &mut Local, id: TimerId, deadline: u64) -> Moved {
         match self.look_up(local, id, Rearmed::Gone, |cell| {
             cell.rearm(id.birth(), deadline)
         }) {
-            Rearmed::Gone => false,
-            Rearmed::Paused => self.rearm_paused(local, id, deadline, left_ns()),
+            Rearmed::Gone => Moved::No,
+            Rearmed::Paused => Moved::Paused,
             Rearmed::Done { shard } => {
                 local.count(shard, Event::Rearmed, 1);
-                true
+                Moved::Yes
             }
             Rearmed::Refiled { old, new } => {
                 // The tombstone first: it may meet its entry in the elimination table.
                 self.send_tombstone(local, old);
                 self.send(local, new);
                 local.count(new.shard, Event::Rearmed, 1);
-                true
+                Moved::Yes
             }
             Rearmed::Cancelled { old, index } => {
                 self.send_tombstone(local, old);
                 self.put(local, index);
-                false
+                Moved::No
             }
         }
     }
 
-    /// Moves timers to one tick. Of those that are paused, `left_ns` is left then. Returns how many
-    /// were moved.
+    /// Moves timers to one tick. Gives `paused` those that are paused, and returns how many were
+    /// moved.
     pub(crate) fn rearm_many(
         &self,
         local: &mut Local,
         ids: &[TimerId],
         deadline: u64,
-        left_ns: u64,
+        mut paused: impl FnMut(&mut Local, TimerId) -> bool,
     ) -> usize {
         self.prefetch(ids);
         ids.iter()
-            .filter(|&&id| self.rearm(local, id, deadline, || left_ns))
+            .filter(|&&id| match self.rearm(local, id, deadline) {
+                Moved::Yes => true,
+                Moved::No => false,
+                Moved::Paused => paused(local, id),
+            })
             .count()
     }
 }

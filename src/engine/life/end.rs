@@ -3,7 +3,7 @@
 //! Runs on the thread that calls, with its [`Local`]. No payload is dropped here, because user code
 //! must not run while the [`Local`] is borrowed: the caller drops the payload afterwards.
 
-use crate::cell::{Claimed, Content, index_after};
+use crate::cell::{Claimed, Content, DueAt, index_after};
 use crate::engine::cells::Cells;
 use crate::engine::figures::tally::Event;
 use crate::engine::id::TimerId;
@@ -111,18 +111,17 @@ impl<T: Send + 'static> Cells<T> {
     /// StopClaim, for a model.
     #[cfg(loom)]
     pub(crate) fn hand_back_all(&self, local: &mut Local, mut f: impl FnMut(u64, Content<T>)) {
-        self.claim_all(local, Event::HandedBack, |deadline, _, content| {
-            f(deadline, content)
-        });
+        let f = |due_at: DueAt, content| f(due_at.deadline(), content);
+        self.claim_all(local, Event::HandedBack, f);
     }
 
-    /// StopClaim. Claims every armed timer, and calls `f` with the deadline, what is left if it was
-    /// paused, and the content of each.
+    /// StopClaim. Claims every armed timer, and calls `f` with the deadline, or what is left if it
+    /// was paused, and the content of each.
     pub(crate) fn claim_all(
         &self,
         local: &mut Local,
         how: Event,
-        mut f: impl FnMut(u64, Option<u64>, Content<T>),
+        mut f: impl FnMut(DueAt, Content<T>),
     ) {
         let pinner = local.pinner.clone();
         let pinned = pinner.pin();
@@ -130,7 +129,7 @@ impl<T: Send + 'static> Cells<T> {
         // service is closed.
         self.arena
             .claim_all(&pinned, how != Event::Fired, |claimed| {
-                let (deadline, left_ns) = (claimed.due_at.deadline(), claimed.left_ns);
+                let due_at = claimed.due_at;
                 let how = if matches!(claimed.content, Some(Content::Payload(_))) {
                     how
                 } else {
@@ -145,7 +144,7 @@ impl<T: Send + 'static> Cells<T> {
                     },
                     how,
                 ) {
-                    f(deadline, left_ns, content);
+                    f(due_at, content);
                 }
             });
     }

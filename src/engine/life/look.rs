@@ -20,12 +20,12 @@ impl<T: Send + 'static> Engine<T> {
     /// The time that is left of a timer.
     pub(crate) fn remaining_of(&self, id: TimerId) -> Option<Duration> {
         let look = self.cells.with_local(|local| self.cells.look(local, id))?;
-        Some(self.remaining(look.due_at.deadline(), look.left_ns))
+        Some(self.remaining(look.due_at, look.left_ns))
     }
 
     /// What is left of a timer that is paused, or else the time until its deadline.
-    pub(crate) fn remaining(&self, deadline: u64, left_ns: Option<u64>) -> Duration {
-        left_ns.map_or_else(|| self.until(deadline), Duration::from_nanos)
+    pub(crate) fn remaining(&self, due_at: DueAt, left_ns: Option<u64>) -> Duration {
+        left_ns.map_or_else(|| self.until(due_at.deadline()), Duration::from_nanos)
     }
 
     /// The time from now to the beginning of a tick. Zero if it has begun.

@@ -3,12 +3,15 @@
 //! Runs on the thread that calls, with its [`Local`]. README.md of the room `cell` has the protocol
 //! (PauseHold to LeftFile).
 
-use crate::cell::{LeftSet, Paused, Resumed};
+use crate::cell::{LeftSet, Paused, Payload, Resumed};
+use crate::doorbell::FOREVER;
 use crate::engine::Engine;
 use crate::engine::cells::Cells;
 use crate::engine::figures::tally::Event;
 use crate::engine::id::TimerId;
+use crate::engine::life::arm::Moved;
 use crate::engine::local::Local;
+use crate::error::ScheduleError;
 use crate::time::{Nanos, Tick};
 
 impl<T: Send + 'static> Engine<T> {
@@ -37,9 +40,36 @@ impl<T: Send + 'static> Engine<T> {
         })
     }
 
+    /// Moves a timer that was paused when it was looked at. If it still is, what is left of it is
+    /// then the time until the tick. Else moves it to the tick.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn rearm_paused(&self, local: &mut Local, id: TimerId, deadline: u64) -> bool {
+        let waits = !self.cells.shared.is_forked();
+        loop {
+            let now_ns = self.clock.now_ns();
+            let left_ns = self.tick.start(Tick(deadline)).0.saturating_sub(now_ns);
+            match self.cells.set_left(local, id, left_ns, waits) {
+                Moved::Yes => return true,
+                Moved::No => return false,
+                Moved::Paused => match self.cells.rearm(local, id, deadline) {
+                    Moved::Yes => return true,
+                    Moved::No => return false,
+                    Moved::Paused => {}
+                },
+            }
+        }
+    }
+
     pub(crate) fn is_paused(&self, id: TimerId) -> bool {
         let look = self.cells.with_local(|local| self.cells.look(local, id));
         look.is_some_and(|look| look.left_ns.is_some())
+    }
+
+    /// Arms a timer that is paused from the beginning. `left_ns` is what is left of it.
+    pub(crate) fn arm_paused(&self, payload: T, left_ns: u64) -> Result<TimerId, ScheduleError<T>> {
+        self.cells
+            .with_local(|local| self.cells.admit_paused(local, payload, left_ns))
     }
 }
 
@@ -96,32 +126,50 @@ impl<T: Send + 'static> Cells<T> {
         }
     }
 
-    /// Moves a timer that was paused when it was looked at. If it still is, sets what is left; else
-    /// moves it to the tick.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn rearm_paused(
-        &self,
-        local: &mut Local,
-        id: TimerId,
-        deadline: u64,
-        left_ns: u64,
-    ) -> bool {
-        let waits = !self.shared.is_forked();
+    /// Sets what is left of a timer. `Paused`: it is paused no more, and nothing has changed.
+    fn set_left(&self, local: &mut Local, id: TimerId, left_ns: u64, waits: bool) -> Moved {
         let set = self.look_up(local, id, LeftSet::Gone, |cell| {
             cell.set_left(id.birth(), left_ns, waits)
         });
         match set {
-            LeftSet::Gone => false,
-            LeftSet::NotPaused => self.rearm(local, id, deadline, || left_ns),
+            LeftSet::Gone => Moved::No,
+            LeftSet::NotPaused => Moved::Paused,
             LeftSet::Set { shard } => {
                 local.count(shard, Event::Rearmed, 1);
-                true
+                Moved::Yes
             }
             LeftSet::Cancelled { index } => {
                 self.put(local, index);
-                false
+                Moved::No
             }
         }
+    }
+
+    /// Arms a paused timer (ScheduleCheck to ScheduleRecheck, without an entry).
+    fn admit_paused(
+        &self,
+        local: &mut Local,
+        payload: T,
+        left_ns: u64,
+    ) -> Result<TimerId, ScheduleError<T>> {
+        if self.shared.is_closed() {
+            return Err(ScheduleError::Stopped(payload)); // ScheduleCheck
+        }
+        let Some(cell) = self.take_cell(local) else {
+            return Err(ScheduleError::Full(payload));
+        };
+        let shard = local.home();
+        // SAFETY: this thread has just taken the cell.
+        let cell_ref = unsafe { self.arena.held(cell) };
+        // SAFETY: as above. The cell then belongs to whoever claims the timer.
+        let birth = unsafe { cell_ref.fill_paused(shard, left_ns, payload) };
+        local.count(shard, Event::Armed, 1);
+        let id = TimerId::new(birth, cell, self.shared.tag(), 0);
+        // ScheduleRing, for its light fence alone: there is nothing to wake the shard for.
+        self.shared.bell(shard).ring(FOREVER);
+        if self.shared.is_closed() {
+            return self.take_back::<Payload<T>>(local, shard, id); // ScheduleRecheck
+        }
+        Ok(id)
     }
 }

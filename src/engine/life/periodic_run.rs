@@ -12,7 +12,7 @@
 //! dropped.
 
 use super::arm::Dating;
-use crate::cell::{Content, DueAt, RunBegun, RunFiled};
+use crate::cell::{Content, DueAt, NotFiled, RunBegun};
 use crate::dispatch::grain::Grain;
 use crate::engine::Engine;
 use crate::engine::cells::Cells;
@@ -269,12 +269,12 @@ impl<T: Send + 'static> Cells<T> {
         let cell = unsafe { self.arena.held(run.cell) };
         // SAFETY: the caller has the content, so it has begun the run; it ends the run here.
         match unsafe { cell.file_again(repeat, run.due_at, left_ns) } {
-            RunFiled::Again(filed) => {
+            Ok(filed) => {
                 self.send(local, filed);
                 None
             }
-            RunFiled::Paused => None,
-            RunFiled::Ended(repeat, index) => {
+            Err(NotFiled::Paused) => None,
+            Err(NotFiled::Ended(repeat, index)) => {
                 self.put(local, index);
                 self.shared.release(1);
                 Some(repeat)

@@ -1,8 +1,8 @@
 //! Contents: calls that look at a queue's values, or take all of them out.
 
-use super::DelayQueue;
 use super::expired::Expired;
 use super::key::Key;
+use super::{DelayQueue, PAUSED};
 use crate::engine::drops::Drops;
 use std::time::Instant;
 
@@ -66,7 +66,7 @@ impl<T> DelayQueue<T> {
 
     /// The deadline of a value, as the caller gave it: not rounded. One more than 292 years away
     /// from the origin of the clock, which is about the service's start, is held there. `None` if
-    /// the value is gone, or in another queue.
+    /// the value is gone, in another queue, or [paused](Self::pause).
     ///
     /// # Example
     /// ```
@@ -79,11 +79,15 @@ impl<T> DelayQueue<T> {
     /// ```
     #[must_use]
     pub fn deadline(&self, key: Key) -> Option<Instant> {
+        if self.is_paused(key) {
+            return None;
+        }
         let queued = self.wheel.get(self.handle(key)?)?;
         Some(queued.deadline.instant(self.base))
     }
 
-    /// The key of the value that comes next; `None` if the queue is empty. Of values that come at
+    /// The key of the value that comes next; `None` if the queue is empty, or has only paused
+    /// values. Of values that come at
     /// one tick it is any. The value need not be due. It costs a
     /// [`Wheel::peek`](crate::wheel::Wheel::peek).
     ///
@@ -98,7 +102,8 @@ impl<T> DelayQueue<T> {
     /// ```
     #[must_use]
     pub fn peek(&self) -> Option<Key> {
-        Some(self.key(self.wheel.peek()?))
+        let key = self.key(self.wheel.peek()?);
+        (!self.is_paused(key)).then_some(key)
     }
 
     /// The number of values for which the queue has memory: it takes no more for values before it
@@ -144,6 +149,7 @@ impl<T> DelayQueue<T> {
     }
 
     /// Removes all values and returns them with their keys and deadlines, in no particular order.
+    /// The deadline of a paused value is that which it would have if it were resumed now.
     /// If a task waits, it is woken and gets `None`.
     ///
     /// # Example
@@ -160,7 +166,12 @@ impl<T> DelayQueue<T> {
     /// ```
     pub fn drain(&mut self) -> Vec<Expired<T>> {
         let queued = self.wheel.take_all().into_iter();
-        let values = queued.map(|(timer, _, queued)| self.expired(timer, queued));
+        let values = queued.map(|(timer, tick, mut queued)| {
+            if tick == PAUSED {
+                queued.deadline = self.after(queued.deadline.as_left()).0;
+            }
+            self.expired(timer, queued)
+        });
         let values = values.collect();
         self.wake_if_empty();
         values

@@ -25,6 +25,16 @@ impl Deadline {
         Self(between(base, at) - between(at, base))
     }
 
+    /// What is left of a paused value, in the place of its deadline.
+    pub(super) fn of_left(left: Duration) -> Self {
+        Self(i64::try_from(left.as_nanos()).unwrap_or(i64::MAX))
+    }
+
+    /// What `of_left` took.
+    pub(super) fn as_left(self) -> Duration {
+        Duration::from_nanos(self.0.unsigned_abs())
+    }
+
     pub(super) fn instant(self, base: Instant) -> Instant {
         let distance = Duration::from_nanos(self.0.unsigned_abs());
         let instant = if self.0 < 0 {
@@ -39,6 +49,7 @@ impl Deadline {
 /// A value of a queue.
 #[derive(Debug)]
 pub(super) struct Queued<T> {
+    /// Of a paused value, what is left.
     pub(super) deadline: Deadline,
     pub(super) value: T,
 }

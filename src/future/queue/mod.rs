@@ -3,13 +3,15 @@
 mod contents;
 mod expired;
 mod key;
+mod pausing;
 
 pub use expired::Expired;
 pub use key::Key;
 
 use super::timers::{Home, Timers};
 use super::waiting::Waiting;
-use crate::time::{Anchor, Clock, Nanos, Tick, TickLength, YEARS_30, nanos};
+use crate::entry::DEADLINE_MAX;
+use crate::time::{Anchor, Clock, NANOS_MAX, Nanos, Tick, TickLength, YEARS_30, nanos};
 use crate::wheel::{Handle, Wheel};
 use expired::{Deadline, Queued};
 use futures_core::Stream;
@@ -21,6 +23,20 @@ use std::time::{Duration, Instant};
 
 /// Delays up to this one lead to instants that each system has.
 const YEARS_30_NS: u64 = YEARS_30.as_nanos() as u64;
+
+/// The tick at which a paused value lies in the wheel, its last one.
+const PAUSED: u64 = DEADLINE_MAX;
+
+/// The last tick of a value that is not paused.
+const TICK_MAX: u64 = PAUSED - 1;
+
+/// When a tick of the wheel begins; for paused values, the end of time.
+fn start_ns(ticks: TickLength, tick: u64) -> u64 {
+    if tick == PAUSED {
+        return NANOS_MAX;
+    }
+    ticks.start(Tick(tick)).0
+}
 
 /// A deadline that is further than this from when the queue was polled has not passed, for all that
 /// it knows.
@@ -35,6 +51,9 @@ const NEAR_NS: u64 = 1_000_000_000;
 /// the stream gives `None`; after an insert it goes on. When [`remove`](Self::remove),
 /// [`clear`](Self::clear) or [`drain`](Self::drain) empties the queue, the task that waits is woken
 /// and gets this `None`.
+///
+/// A value can be [paused](Self::pause). A queue that has only paused values is not empty: its
+/// stream waits.
 ///
 /// "At once" has one exception: an `Instant` more than a second after the queue was made, or was
 /// last polled when nothing was due. The queue takes it for one that is still to come, without a
@@ -189,7 +208,7 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// A value that has left the wheel.
+    /// A value that has left the wheel, and was not paused.
     fn expired(&self, timer: Handle, queued: Queued<T>) -> Expired<T> {
         let Queued { deadline, value } = queued;
         Expired::new(self.key(timer), deadline.instant(self.base), value)
@@ -226,7 +245,9 @@ impl<T> DelayQueue<T> {
 
     #[inline]
     fn put(&mut self, value: T, (deadline, tick): (Deadline, u64)) -> Key {
-        let handle = self.wheel.put(tick, Queued { deadline, value });
+        let handle = self
+            .wheel
+            .put(tick.min(TICK_MAX), Queued { deadline, value });
         self.hurry();
         self.key(handle)
     }
@@ -276,9 +297,12 @@ impl<T> DelayQueue<T> {
     }
 
     fn move_to(&mut self, key: Key, (deadline, tick): (Deadline, u64)) -> bool {
+        if self.is_paused(key) {
+            return self.set_left(key, deadline);
+        }
         let queued = self
             .handle(key)
-            .filter(|&handle| self.wheel.reschedule(handle, tick))
+            .filter(|&handle| self.wheel.reschedule(handle, tick.min(TICK_MAX)))
             .and_then(|handle| self.wheel.get_mut(handle));
         let Some(queued) = queued else {
             return false;
@@ -325,7 +349,7 @@ impl<T> DelayQueue<T> {
                 self.waiting = None;
                 return Poll::Ready(None);
             };
-            let at_ns = self.ticks.start(Tick(next)).0;
+            let at_ns = start_ns(self.ticks, next);
             let waiting = self
                 .waiting
                 .get_or_insert_with(|| Waiting::new(self.home.clone(), at_ns));
@@ -353,7 +377,7 @@ impl<T> DelayQueue<T> {
         let Some(next) = self.wheel.next_deadline() else {
             return;
         };
-        let at_ns = self.ticks.start(Tick(next)).0;
+        let at_ns = start_ns(self.ticks, next);
         if at_ns < waiting.at_ns() {
             waiting.move_to(at_ns);
         }
