@@ -15,8 +15,8 @@ impl rt::Sleep for Sleep {}
 /// `pool_timer` of their builders. From then on the time-outs of these builders run on this
 /// service, and by its clock.
 ///
-/// Cost: a `reset` is [`Sleep::reset_at`], which moves the timer and sends no message if the new
-/// time is later.
+/// Cost: a `reset` is [`Sleep::reset_at`]. It sends a message to another thread only if the new
+/// time is earlier, or the timer has been moved on by more than 65,535 ticks.
 ///
 /// # Example
 /// A server's limits for the head of a request, and for the answers of an HTTP/2 client to pings;
