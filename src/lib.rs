@@ -33,36 +33,59 @@
 //! If timers must survive their process, use the crate `wheelwork-durable`.
 //!
 
+#![cfg_attr(not(feature = "std"), no_std)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![doc = include_str!("../docs/guide/features.md")]
 
-#[cfg(not(target_has_atomic = "64"))]
+extern crate alloc;
+
+#[cfg(all(feature = "std", not(target_has_atomic = "64")))]
 compile_error!("wheelwork needs atomics of 64 bits, which this target does not have");
 
+#[cfg(feature = "std")]
 mod cell;
+#[cfg(feature = "std")]
 mod cold_drop;
+#[cfg(feature = "std")]
 mod counters;
+#[cfg(feature = "std")]
 mod dispatch;
+#[cfg(feature = "std")]
 mod doorbell;
+#[cfg(feature = "std")]
 mod engine;
+#[cfg(feature = "std")]
 mod entry;
+#[cfg(feature = "std")]
 mod entry_wheel;
+#[cfg(feature = "std")]
 mod error;
 #[cfg(any(loom, feature = "__internals"))]
 #[doc(hidden)]
 pub mod internals;
+#[cfg(feature = "std")]
 mod lane;
+#[cfg(feature = "std")]
 mod mem;
+mod prefetch;
+#[cfg(feature = "std")]
 mod repeat;
+#[cfg(feature = "std")]
 mod retry;
+#[cfg(feature = "std")]
 mod service;
+#[cfg(feature = "std")]
 mod shard;
+#[cfg(feature = "std")]
 mod slab_box;
+#[cfg(feature = "std")]
 mod sync;
+#[cfg(feature = "std")]
 mod time;
 pub mod wheel;
 
 // After `service`: rustdoc shows the calls of `ServiceHandle` in the order of the modules.
+#[cfg(feature = "std")]
 mod calls;
 
 #[cfg(feature = "backon")]
@@ -86,29 +109,46 @@ pub mod tower;
 #[cfg(feature = "tracing")]
 pub mod trace;
 
+#[cfg(feature = "std")]
 pub use calls::{Coalesced, KeepAlive};
+#[cfg(feature = "std")]
 pub use dispatch::{
     Dispatch, Receiver, UserExecutor, is_inside_task, is_relief_thread, run_as_task,
 };
+#[cfg(feature = "std")]
 pub use engine::figures::lateness::{LatenessHistogram, LatenessRecorder};
+#[cfg(feature = "std")]
 pub use engine::figures::stats::{Machinery, PoolCounts, ShardStats, Stats, TimerCounts};
+#[cfg(feature = "std")]
 pub use engine::id::TimerId;
+#[cfg(feature = "std")]
 pub use engine::life::batch::Batch;
+#[cfg(feature = "std")]
 pub use engine::notices::news::{Dropped, Late, Stall};
+#[cfg(feature = "std")]
 pub use engine::start::settings::Pinning;
+#[cfg(feature = "std")]
 pub use engine::task::{IntoPayload, Task};
+#[cfg(feature = "std")]
 pub use error::{InsideTaskError, ScheduleError, StartError};
+#[cfg(feature = "std")]
 pub use repeat::Missed;
+#[cfg(feature = "std")]
 pub use retry::RetryPolicy;
+#[cfg(feature = "std")]
 pub use service::{
     Builder, Periodic, PeriodicRun, ServiceHandle, StopFuture, StopPolicy, TimerGroup, TimerGuard,
     TimerService, Unfired, after, global,
 };
+#[cfg(feature = "std")]
 pub use time::{ManualClock, TimeOfDayWatch, boot_time};
 
 // The pages of `docs/guide/`, whose examples need all features. Before each page, `links.md` tells
 // rustdoc where the links between the pages go.
-#[cfg(any(all(doc, not(doctest)), all(doctest, feature = "full")))]
+#[cfg(any(
+    all(doc, not(doctest), feature = "std"),
+    all(doctest, feature = "full")
+))]
 pub mod guide {
     #![doc = include_str!("../docs/guide/links.md")]
     #![doc = include_str!("../docs/guide/README.md")]

@@ -16,7 +16,8 @@ use super::page::{Page, Start};
 use super::pair::Magazines;
 use super::pins::{Limbo, Pinned, Pins};
 use super::state::{Cell, CellRef};
-use crate::mem::{Zeroable, Zeroed, prefetch_to_write};
+use crate::mem::{Zeroable, Zeroed};
+use crate::prefetch::prefetch_to_write;
 use crate::sync::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Fault, Ordering, Queue, UnsafeCell, broken,
     cas_unless, ordering,

@@ -8,7 +8,7 @@
 
 use super::depot::Depot;
 use super::magazine::{CELLS, Full, OwnMagazine, Runs};
-use crate::mem::prefetch_all_to_write;
+use crate::prefetch::prefetch_all_to_write;
 use crate::sync::{Fault, broken};
 
 /// A thread's pair of magazines.

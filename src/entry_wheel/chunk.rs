@@ -8,7 +8,8 @@
 //! chunk holds all 16 bytes of each entry.
 
 use crate::entry::{Entry, NARROW_BITS};
-use crate::mem::{Zeroable, Zeroed, prefetch_all_to_write};
+use crate::mem::{Zeroable, Zeroed};
+use crate::prefetch::prefetch_all_to_write;
 use std::ops::Deref;
 
 /// Chunks of a slab: 256 KiB.

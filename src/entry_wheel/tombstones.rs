@@ -18,7 +18,8 @@
 //! microseconds or more.
 
 use crate::entry::Entry;
-use crate::mem::{Zeroable, Zeroed, prefetch_to_write};
+use crate::mem::{Zeroable, Zeroed};
+use crate::prefetch::prefetch_to_write;
 
 /// Cells of a page: as many as a magazine of free cells has. The cells of timers that end one after
 /// the other may lie anywhere, except that those of a magazine lie together.

@@ -8,7 +8,7 @@ use super::directory::Directory;
 use super::segment::{LEN, RECENT, Segment};
 use super::slab::{SegmentSlabs, free};
 use super::track::Track;
-use crate::mem::prefetch_to_write;
+use crate::prefetch::prefetch_to_write;
 use crate::sync::{Fault, Ordering, broken, light_fence_unless, ordering};
 use std::ptr;
 

@@ -2,7 +2,8 @@
 
 use super::Wheel;
 use super::nodes::Handle;
-use std::fmt;
+use alloc::vec::Vec;
+use core::fmt;
 
 impl<K> Wheel<K> {
     /// The key of a timer; `None` if it is gone. O(1).

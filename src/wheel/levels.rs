@@ -25,9 +25,11 @@ use super::ahead::Ahead;
 use super::link::{FIRST_CELL, Link, cell_of, further, link_of, lists};
 use super::occupied::{LevelBits, Occupied};
 use super::slot::{ALL, FURTHER, SlotNumber};
-use crate::mem;
-use std::iter;
-use std::ops::Range;
+use crate::prefetch::prefetch_to_write;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::iter;
+use core::ops::Range;
 
 /// With more timers than this, cells are put into further lists, and what comes next is prefetched.
 /// (Fewer in unit tests, which see both.)
@@ -164,7 +166,7 @@ impl SlotLists {
                 if let Some((first, last)) = self.take_list(list) {
                     let own = slot.link();
                     let (first, last) = (link_of(first), link_of(last));
-                    let next = std::mem::replace(&mut self.links[own as usize].next, first);
+                    let next = core::mem::replace(&mut self.links[own as usize].next, first);
                     self.links[first as usize].before = own;
                     self.links[last as usize].next = next;
                     self.links[next as usize].before = last;
@@ -315,7 +317,7 @@ impl SlotLists {
     #[inline]
     fn put_first(&mut self, list: u32, cell: u32) -> u32 {
         let own = link_of(cell);
-        let next = std::mem::replace(&mut self.links[list as usize].next, own);
+        let next = core::mem::replace(&mut self.links[list as usize].next, own);
         self.links[next as usize].before = own;
         self.links[own as usize] = Link { before: list, next };
         next
@@ -477,7 +479,7 @@ impl SlotLists {
     #[inline]
     pub(super) fn take_list(&mut self, list: u32) -> Option<(u32, u32)> {
         let alone = Link::alone(list);
-        let Link { before, next } = std::mem::replace(&mut self.links[list as usize], alone);
+        let Link { before, next } = core::mem::replace(&mut self.links[list as usize], alone);
         self.occupied.clear_if(list, true);
         Some((cell_of(next)?, cell_of(before)?))
     }
@@ -496,7 +498,7 @@ impl SlotLists {
     /// Prefetches the link of a cell.
     #[inline]
     pub(super) fn prefetch(&self, cell: u32) {
-        mem::prefetch_to_write(&raw const self.links[link_of(cell) as usize]);
+        prefetch_to_write(&raw const self.links[link_of(cell) as usize]);
     }
 
     /// A cell of a slot of level 0 is given out next.

@@ -1,7 +1,7 @@
 //! Link: a place in a ring, of a slot, of a further list of a slot, or of a cell.
 
 use super::slot::{ALL, FURTHER, SPLIT, SlotNumber};
-use std::iter;
+use core::iter;
 
 /// The link of the first cell. Before it come those of slots, then those of their further lists.
 pub(super) const FIRST_CELL: u32 = (ALL + FURTHER * SPLIT.end.abs_diff(SPLIT.start)) as u32;

@@ -4,6 +4,9 @@
 //! starts no threads, reads no clock and takes no locks. [`TimerService`](crate::TimerService) does
 //! all of this for you.
 //!
+//! It needs `core` and `alloc` alone. Without the crate's default features it is all that the crate
+//! has, `no_std`, and without dependencies.
+//!
 //! # When to use it
 //!
 //! Use it if your program has a thread of its own, a time of its own, and many timers, most of
@@ -124,11 +127,17 @@ mod slot;
 
 pub use nodes::Handle;
 
-use crate::entry::DEADLINE_MAX;
 use levels::SlotLists;
 use link::lists;
 use nodes::{Gone, Nodes};
 use slot::SlotNumber;
+
+/// The last tick. Later deadlines are held at it.
+const DEADLINE_MAX: u64 = (1 << 52) - 1;
+
+// The service holds its deadlines at the same tick.
+#[cfg(feature = "std")]
+const _: () = assert!(DEADLINE_MAX == crate::entry::DEADLINE_MAX);
 
 /// With fewer timers than this, the processor can hardly predict whether a timer is alone in its
 /// slot (`SlotLists::unlink`).

@@ -3,9 +3,10 @@
 //! A cell's generation rises when its timer goes. So a handle names one timer for ever. A cell that
 //! has used all its generations is not used again.
 
-use crate::mem;
-use std::fmt;
-use std::num::{NonZeroU32, NonZeroU64};
+use crate::prefetch::prefetch_to_write;
+use alloc::vec::Vec;
+use core::fmt;
+use core::num::{NonZeroU32, NonZeroU64};
 
 /// Names one timer of one [`Wheel`](super::Wheel).
 ///
@@ -188,7 +189,7 @@ impl<K> Nodes<K> {
     #[inline]
     pub(super) fn prefetch(&self, number: u32) {
         if let Some(cell) = self.cells.get(number as usize) {
-            mem::prefetch_to_write(cell);
+            prefetch_to_write(cell);
         }
     }
 
@@ -207,7 +208,7 @@ impl<K> Nodes<K> {
         };
         let rest = match generation.checked_add(1) {
             Some(generation) => {
-                let next = std::mem::replace(&mut self.free, number);
+                let next = core::mem::replace(&mut self.free, number);
                 KeyCell::Free { generation, next }
             }
             None => {
@@ -216,7 +217,7 @@ impl<K> Nodes<K> {
             }
         };
         self.len -= 1;
-        let KeyCell::Taken { deadline, key, .. } = std::mem::replace(cell, rest) else {
+        let KeyCell::Taken { deadline, key, .. } = core::mem::replace(cell, rest) else {
             return None;
         };
         let handle = Handle::new(number, generation);
@@ -258,7 +259,7 @@ impl<K> Nodes<K> {
                 generation,
                 deadline,
                 ..
-            } if generation.get() == handle.generation() => Some(std::mem::replace(deadline, to)),
+            } if generation.get() == handle.generation() => Some(core::mem::replace(deadline, to)),
             _ => None,
         }
     }

@@ -2,8 +2,8 @@
 
 use super::link::FIRST_CELL;
 use super::slot::{ALL, FURTHER, SLOTS, SPLIT, SlotNumber};
-use std::iter;
-use std::ops::Range;
+use core::iter;
+use core::ops::Range;
 
 /// A bit for each level, the lowest one first. Only those of levels 1 and 2 are ever set.
 pub(super) type LevelBits = u32;

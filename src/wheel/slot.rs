@@ -1,6 +1,6 @@
 //! Slot number: the level and the digit of a deadline at a time, in one number.
 
-use std::ops::Range;
+use core::ops::Range;
 
 /// Bits of a digit.
 const BITS: u32 = 8;

@@ -51,6 +51,13 @@ fn a_program_without_features_builds_these_crates() {
     assert!(crates.is_none_or(|crates| crates == CRATES.map(str::to_string).into()));
 }
 
+/// The wheel alone.
+#[test]
+fn a_program_without_default_features_builds_no_other_crate() {
+    let crates = crates(&["--no-default-features"]);
+    assert!(crates.is_none_or(|crates| crates == ["wheelwork".to_string()].into()));
+}
+
 /// Patterns are read and searched by wheelwork itself; the time zones are jiff's.
 #[test]
 fn calendars_bring_jiff_alone() {

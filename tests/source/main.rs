@@ -6,6 +6,7 @@ mod circles;
 mod dependencies;
 mod documented;
 mod documents;
+mod no_std;
 mod prose;
 mod reported;
 mod rooms;
