@@ -7,6 +7,7 @@ use crate::engine::id::TimerId;
 use crate::error::ScheduleError;
 use crate::time::Nanos;
 use std::fmt;
+use std::num::NonZeroU64;
 use std::task::{Context, Poll, Waker};
 
 /// Waits until a time. Its drop cancels its timer.
@@ -20,11 +21,15 @@ struct Due {
     home: Home,
     /// At most the start of the last tick.
     at_ns: u64,
-    /// What is left, if it is paused. It then waits for nothing.
-    left_ns: Option<u64>,
+    /// One more than what is left, if it is paused. It then waits for nothing.
+    left: Option<NonZeroU64>,
 }
 
 impl Due {
+    fn left_ns(&self) -> Option<u64> {
+        self.left.map(|left| left.get() - 1)
+    }
+
     fn set(&mut self, at_ns: u64) {
         let ticks = self.home.handle().ticks();
         self.at_ns = at_ns.min(ticks.start(ticks.deadline(Nanos(at_ns))).0);
@@ -33,12 +38,12 @@ impl Due {
 
 impl Alarm for Due {
     fn is_over(&self) -> bool {
-        self.left_ns.is_none() && self.home.is_over(self.at_ns)
+        self.left.is_none() && self.home.is_over(self.at_ns)
     }
 
     fn arm(&self, waker: Waker) -> Result<TimerId, Waker> {
         let handle = self.home.handle();
-        let armed = match self.left_ns {
+        let armed = match self.left_ns() {
             None => handle.schedule_at_ns(self.at_ns, waker),
             Some(left_ns) => handle.schedule_paused(left_ns, waker),
         };
@@ -63,7 +68,7 @@ impl Waiting {
         let mut due = Due {
             home,
             at_ns,
-            left_ns: None,
+            left: None,
         };
         due.set(at_ns);
         Self {
@@ -118,7 +123,7 @@ impl Waiting {
     }
 
     pub(super) fn is_paused(&self) -> bool {
-        self.due.left_ns.is_some()
+        self.due.left.is_some()
     }
 
     /// Waits no more until it is resumed, even if its time has come. `false`: it is paused already.
@@ -137,9 +142,10 @@ impl Waiting {
 
     /// Waits for what was left. `false`: it is not paused.
     pub(super) fn resume(&mut self) -> bool {
-        let Some(left_ns) = self.due.left_ns.take() else {
+        let Some(left_ns) = self.due.left_ns() else {
             return false;
         };
+        self.due.left = None;
         let now_ns = self.due.home.handle().soon_ns();
         self.due.set(now_ns.saturating_add(left_ns));
         let is_resumed = match self.wait {
@@ -156,7 +162,8 @@ impl Waiting {
     /// What is left from now on.
     fn set_left(&mut self) {
         let now_ns = self.due.home.handle().now_ns();
-        self.due.left_ns = Some(self.due.at_ns.saturating_sub(now_ns));
+        let left_ns = self.due.at_ns.saturating_sub(now_ns);
+        self.due.left = Some(NonZeroU64::MIN.saturating_add(left_ns));
     }
 
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
