@@ -184,24 +184,22 @@ impl<T> CellRef<'_, T> {
             if !wanted(word) {
                 return None;
             }
-            if word.state() == State::Armed {
-                match self.claim_armed(word) {
-                    Ok(claimed) => return Some(claimed),
-                    Err(now) => word = now,
-                }
-            } else {
-                match self.claim_other(word)? {
-                    Ok(claimed) => return Some(claimed),
-                    Err(now) => word = now,
-                }
+            let outcome = match word.state() {
+                State::Armed => self.claim_armed(word),
+                _ => self.claim_other(word)?,
+            };
+            match outcome {
+                Ok(claimed) => return Some(claimed),
+                Err(now) => word = now,
             }
         }
     }
 
     /// Claims a timer that is not ARMED. `None`: it cannot be cancelled any more.
+    // (By value: else the usual way would keep its parts in memory.)
     #[cold]
     #[inline(never)]
-    fn claim_other(&self, word: Word) -> Option<Result<Claimed<T>, Word>> {
+    fn claim_other(self, word: Word) -> Option<Result<Claimed<T>, Word>> {
         match word.state() {
             State::Held => Some(self.claim_held(word)),
             State::Running => Some(self.claim_running(word)),

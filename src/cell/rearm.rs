@@ -99,7 +99,7 @@ impl<T> CellRef<'_, T> {
     /// What becomes of a re-arm of a timer that is neither ARMED nor HELD.
     #[cold]
     #[inline(never)]
-    fn rearm_no_more(&self, word: Word) -> Rearmed {
+    fn rearm_no_more(self, word: Word) -> Rearmed {
         match word.state() {
             State::Paused if broken(Fault::RearmOverPause) => Rearmed::Done {
                 shard: self.due_at().shard(),

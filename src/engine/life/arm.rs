@@ -334,12 +334,14 @@ impl<T: Send + 'static> Cells<T> {
         mut paused: impl FnMut(&mut Local, TimerId) -> bool,
     ) -> usize {
         self.prefetch(ids);
-        ids.iter()
-            .filter(|&&id| match self.rearm(local, id, deadline) {
-                Moved::Yes => true,
-                Moved::No => false,
-                Moved::Paused => paused(local, id),
-            })
-            .count()
+        let mut moved = 0;
+        for &id in ids {
+            match self.rearm(local, id, deadline) {
+                Moved::Yes => moved += 1,
+                Moved::No => {}
+                Moved::Paused => moved += usize::from(paused(local, id)),
+            }
+        }
+        moved
     }
 }
