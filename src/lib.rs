@@ -79,6 +79,8 @@ mod shard;
 #[cfg(feature = "std")]
 mod slab_box;
 #[cfg(feature = "std")]
+mod spread;
+#[cfg(feature = "std")]
 mod sync;
 #[cfg(feature = "std")]
 mod time;
@@ -140,6 +142,8 @@ pub use service::{
     Builder, Periodic, PeriodicRun, ServiceHandle, StopFuture, StopPolicy, TimerGroup, TimerGuard,
     TimerService, Unfired, after, global,
 };
+#[cfg(feature = "std")]
+pub use spread::spread;
 #[cfg(feature = "std")]
 pub use time::{ManualClock, TimeOfDayWatch, boot_time};
 

@@ -135,7 +135,8 @@ impl<T: Send + 'static> Periodic<'_, T> {
         self.handle
     }
 
-    /// The delay of the first run.
+    /// The delay of the first run. [`spread`](crate::spread()) gives one that depends on a key, so
+    /// that timers which start together do not run together.
     pub fn first(mut self, delay: Duration) -> Self {
         self.first = delay;
         self

@@ -11,7 +11,7 @@ use crate::source::{DOORS, File, arrows, code, document, files, has_durable, par
 
 /// The rooms of each floor.
 const FLOORS: [&[&str]; 10] = [
-    &["sync", "mem", "prefetch", "entry", "error"],
+    &["sync", "mem", "prefetch", "entry", "error", "spread"],
     &["time", "counters", "slab_box", "cold_drop"],
     &["repeat", "retry"],
     &["cell", "entry_wheel", "lane", "doorbell", "dispatch"],
