@@ -164,6 +164,7 @@ pub enum DurableFault {
     /// DoneForget: records are removed before their time.
     DoneForgottenEarly,
     /// A slice of records that cannot be read is taken for the end of the list.
+    #[cfg(feature = "redb")]
     UnreadableEndsList,
 }
 
