@@ -1,12 +1,10 @@
-//! Promise: the outbox takes the transactions of other clients, sqlx and diesel. What it does to
-//! timers is committed and rolled back with what the program does to its rows.
+//! Promise: the outbox takes transactions of sqlx. What it does to timers is committed and rolled
+//! back with what the program does to its rows.
 //!
 //! Each test has a schema of its own on a server (`common/server.rs`). Without one the tests are
 //! left out, which is said.
 
 use crate::own_schema::Schema;
-use diesel::result::Error as DieselError;
-use diesel::{Connection as _, PgConnection, RunQueryDsl, sql_query};
 use sqlx::Connection as _;
 use std::time::{Duration, SystemTime};
 use wheelwork_durable::contract::{Store, Target};
@@ -38,7 +36,7 @@ fn key(store: &mut impl Store, key: &str) -> Option<Row> {
     store.get(&Target::Key(key.into())).unwrap()
 }
 
-/// What both clients have left behind: of each pair of timers the committed one.
+/// What the client has left behind: of each pair of timers the committed one.
 fn check(store: &mut impl Store, kept: DurableId, lost: DurableId) {
     let row = get(store, kept).expect("it is there");
     assert_eq!((&*row.kind, &row.payload[..]), ("mail", &b"kept"[..]));
@@ -115,49 +113,4 @@ fn sqlx_has_the_calls() {
             .unwrap_err()
     });
     assert!(matches!(error, sqlx::Error::Database(_)), "{error:?}");
-}
-
-#[test]
-fn diesel_has_the_calls() {
-    let Some(schema) = Schema::new("diesel") else {
-        return;
-    };
-    let mut store = schema.store();
-    let outbox = store.outbox();
-    let mut client = PgConnection::establish(&url(&schema)).unwrap();
-    let kept = client.transaction(|client| {
-        let mut timers = outbox.within_diesel(client);
-        let kept = timers.schedule("mail", HOUR, "kept")?;
-        assert!(timers.reschedule(kept, far())?);
-        let gone = timers.schedule("mail", HOUR, "gone")?;
-        assert!(timers.cancel(gone)?);
-        assert!(!timers.cancel(gone)?);
-        for payload in ["older", "newer"] {
-            timers.key("kept").schedule("mail", HOUR, payload)?;
-        }
-        timers.key("cancelled").schedule("mail", far(), "x")?;
-        assert!(timers.key("kept").reschedule(HOUR * 2)?);
-        assert!(timers.key("cancelled").cancel()?);
-        sql_query("SELECT 1").execute(client)?;
-        Ok::<_, DieselError>(kept)
-    });
-    let kept = kept.unwrap();
-    let mut lost = None;
-    let rolled_back = client.transaction(|client| {
-        let mut timers = outbox.within_diesel(client);
-        lost = Some(timers.schedule("mail", far(), "lost")?);
-        assert!(timers.cancel(kept)?);
-        Err::<(), _>(DieselError::RollbackTransaction)
-    });
-    assert_eq!(rolled_back, Err(DieselError::RollbackTransaction));
-    check(&mut store, kept, lost.unwrap());
-    // An error of the database is diesel's.
-    let other = Schema::new("diesel_other").unwrap();
-    let gone = other.store().outbox();
-    other
-        .client()
-        .batch_execute(&other.sql("DROP SCHEMA {s} CASCADE"))
-        .unwrap();
-    let error = gone.within_diesel(&mut client).cancel(kept).unwrap_err();
-    assert!(matches!(error, DieselError::DatabaseError(..)), "{error:?}");
 }
