@@ -209,7 +209,7 @@ mod tests {
             setup
         }
 
-        /// Waits until so many timers are armed.
+        /// Waits until this number of timers is armed.
         async fn until_timers(&self, timers: usize) {
             while self.timers.handle().len() as usize != timers {
                 tokio::task::yield_now().await;

@@ -101,6 +101,12 @@ impl RetryPolicy {
         self
     }
 
+    /// The longest wait before any attempt, which [`cap`](Self::cap) has set.
+    #[must_use]
+    pub const fn longest(&self) -> Duration {
+        self.cap
+    }
+
     /// The wait after this number of attempts, which all failed. `None`: there is no further one.
     /// 0 counts as 1.
     #[must_use]

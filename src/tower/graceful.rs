@@ -136,7 +136,7 @@ fn random() -> u64 {
     RandomState::new().hash_one(0)
 }
 
-/// So many 2^64ths of a time.
+/// The part of a time that `random` is of 2^64.
 fn part(time: Duration, random: u64) -> Duration {
     let part = (u128::from(nanos(time)) * u128::from(random)) >> 64;
     Duration::from_nanos(part as u64)

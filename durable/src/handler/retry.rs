@@ -1,4 +1,4 @@
-//! Retry: when a timer whose handler failed is tried again.
+//! Retry: when a timer whose handler failed is tried again. wheelwork's policy has the waits.
 
 use crate::store::row::DurableId;
 use std::time::Duration;
@@ -28,9 +28,7 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    first: Duration,
-    cap: Duration,
-    attempts: u32,
+    waits: wheelwork::RetryPolicy,
     crash_attempts: u32,
 }
 
@@ -45,9 +43,10 @@ impl RetryPolicy {
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            first: Duration::from_secs(1),
-            cap: Duration::from_secs(3_600),
-            attempts: 25,
+            waits: wheelwork::RetryPolicy::new()
+                .first(Duration::from_secs(1))
+                .cap(Duration::from_secs(3_600))
+                .attempts(25),
             crash_attempts: 5,
         }
     }
@@ -63,14 +62,14 @@ impl RetryPolicy {
     /// The longest wait before the second attempt.
     #[must_use]
     pub const fn first(mut self, wait: Duration) -> Self {
-        self.first = wait;
+        self.waits = self.waits.first(wait);
         self
     }
 
     /// The longest wait before any attempt.
     #[must_use]
     pub const fn cap(mut self, wait: Duration) -> Self {
-        self.cap = wait;
+        self.waits = self.waits.cap(wait);
         self
     }
 
@@ -79,7 +78,7 @@ impl RetryPolicy {
     /// already gets one more.
     #[must_use]
     pub const fn attempts(mut self, attempts: u32) -> Self {
-        self.attempts = if attempts == 0 { 1 } else { attempts };
+        self.waits = self.waits.attempts(attempts);
         self
     }
 
@@ -114,25 +113,13 @@ impl RetryPolicy {
 
     /// The wait after this number of attempts; `None`: it was the last one.
     pub(crate) fn wait_after(&self, attempts: u32, id: DurableId) -> Option<Duration> {
-        if attempts >= self.attempts {
-            return None;
-        }
-        let doubled = 1_u32
-            .checked_shl(attempts.saturating_sub(1))
-            .and_then(|times| self.first.checked_mul(times))
-            .unwrap_or(Duration::MAX);
-        let longest = doubled.min(self.cap);
-        Some(
-            longest
-                .mul_f64(0.5 + 0.5 * share(id, attempts))
-                .min(longest),
-        )
+        self.waits.key(key_of(id)).wait_after(attempts)
     }
 
     /// The longest wait before any attempt.
     #[cfg(feature = "calendar")]
     pub(crate) const fn longest(&self) -> Duration {
-        self.cap
+        self.waits.longest()
     }
 
     /// Whether a timer with this number of crashes has crashed the process too often. The first of
@@ -142,12 +129,28 @@ impl RetryPolicy {
     }
 }
 
-/// A number from 0 to 1 that looks random: the mixing function of splitmix64 (Steele et al. 2014).
-fn share(id: DurableId, attempts: u32) -> f64 {
+/// The number of a timer that decides its waits.
+const fn key_of(id: DurableId) -> u64 {
     let bits = id.to_bits();
-    let mut x = (bits as u64) ^ ((bits >> 64) as u64).rotate_left(32) ^ u64::from(attempts) << 48;
-    x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    ((x ^ (x >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+    (bits as u64) ^ ((bits >> 64) as u64).rotate_left(32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Stored timers wait for their next attempt: another version must not change their waits.
+    #[test]
+    fn the_waits_of_an_id_stay_as_they_are() {
+        let waits = |bits| {
+            let id = DurableId::from_bits(bits);
+            [1, 2, 3].map(|attempts| RetryPolicy::new().wait_after(attempts, id).unwrap())
+        };
+        let millis = |waits: [Duration; 3]| waits.map(|wait| wait.as_millis());
+        assert_eq!(millis(waits(1)), [501, 1_539, 3_616]);
+        let other = waits(0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10);
+        assert_eq!(millis(other), [761, 1_242, 3_872]);
+        let last = RetryPolicy::new().wait_after(25, DurableId::from_bits(1));
+        assert_eq!(last, None);
+    }
 }
