@@ -17,10 +17,13 @@ use std::time::Duration;
 /// The algorithm: 64-bit FNV-1a of the bytes of the key (by Fowler, Noll and Vo), then the
 /// finalizer of 64-bit MurmurHash3 (`fmix64`, by Appleby, in the public domain), which spreads
 /// short keys over all bits. The result is multiplied by the window, and the upper 64 bits of the
-/// product are the nanoseconds. Who chooses the keys can choose where they go: it is no protection
-/// against others who want their timers to meet.
+/// product are the nanoseconds. The hash has no secret: if clients choose the keys, they can let
+/// their timers meet.
 ///
-/// A window of more than 584 years counts as one of 584 years. Cost: some nanoseconds.
+/// Two keys may come close to each other, as two random delays may: of 10,000 keys in an hour, a
+/// dozen meet another one in the same millisecond. A number is a key by its bytes:
+/// `7_u64.to_le_bytes()`. A window of zero gives zero. One of more than 584 years counts as one of
+/// 584 years. Cost: some nanoseconds.
 ///
 /// # Example
 /// ```
@@ -33,7 +36,7 @@ use std::time::Duration;
 /// assert_ne!(first, spread(hour, "node-8"));
 ///
 /// let service = wheelwork::TimerService::builder().start()?;
-/// // Each node reports once an hour, and no two at one time.
+/// // Each node reports once an hour, at a time that its name decides.
 /// service.every(hour).first(first).start(|| println!("a report"))?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
