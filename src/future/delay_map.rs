@@ -51,7 +51,8 @@ use std::time::{Duration, Instant};
 /// ```
 ///
 /// With the same time for all values, and a `renew` at each use, the value that expires first is
-/// the one that was not used for the longest time, to a tick. So a bound is one line:
+/// the one that was not used for the longest time, to a tick. So a bound for a small cache is one
+/// line. It costs a [`peek`](Self::peek) for each value that comes:
 /// ```
 /// use std::time::Duration;
 /// use wheelwork::future::DelayMap;
@@ -98,7 +99,7 @@ impl Timers {
 }
 
 impl<K: Hash + Eq + Clone, V> DelayMap<K, V> {
-    /// An empty map, with the shared service, which begins if the program has none yet: a thread.
+    /// An empty map, with the shared service. The first use of that service starts its thread.
     ///
     /// # Panics
     /// As [`sleep`](super::sleep()).
@@ -192,8 +193,12 @@ impl<K: Hash + Eq + Clone, V> DelayMap<K, V> {
     }
 
     /// The key and the value that expire first, or have expired and come from
-    /// [`next`](Self::next) first. Of several with one tick it is any. Costs what
-    /// [`DelayQueue::peek`] does.
+    /// [`next`](Self::next) first. Of several with one tick it is any.
+    ///
+    /// Costs what [`DelayQueue::peek`] does: it looks at all values of the wheel's first slot that
+    /// has any. At a tick of 1 ms, values that have between a minute and some hours left share a
+    /// slot if they expire within the same 65 s. If ten thousand do, each call looks at ten
+    /// thousand.
     #[must_use]
     pub fn peek(&self) -> Option<(&K, &V)> {
         let (key, value) = self.queue.get(self.queue.peek()?)?;

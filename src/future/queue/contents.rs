@@ -87,9 +87,10 @@ impl<T> DelayQueue<T> {
     }
 
     /// The key of the value that comes next; `None` if the queue is empty, or has only paused
-    /// values. Of values that come at
-    /// one tick it is any. The value need not be due. It costs a
-    /// [`Wheel::peek`](crate::wheel::Wheel::peek).
+    /// values. Of values that come at one tick it is any. The value need not be due.
+    ///
+    /// It costs a [`Wheel::peek`](crate::wheel::Wheel::peek), which looks at all values of the
+    /// wheel's first slot that has any.
     ///
     /// # Example
     /// ```

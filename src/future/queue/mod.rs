@@ -107,7 +107,7 @@ impl<T> Default for DelayQueue<T> {
 }
 
 impl<T> DelayQueue<T> {
-    /// An empty queue, with the shared service, which begins if the program has none yet: a thread.
+    /// An empty queue, with the shared service. The first use of that service starts its thread.
     ///
     /// # Panics
     /// As [`sleep`](super::sleep()).
