@@ -206,7 +206,7 @@ impl Interval {
     /// # });
     /// ```
     pub fn reset_after(&mut self, delay: Duration) {
-        // Not `soon_ns`, which may be up to 1 us ahead: a tick without a delay is ready at the
+        // Not `soon_ns`, which may be up to 2 us ahead: a tick without a delay is ready at the
         // first poll.
         let at_ns = self.handle().now_ns().saturating_add(nanos(delay));
         self.at = self.handle().instant(at_ns);

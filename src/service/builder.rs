@@ -266,7 +266,7 @@ impl<T: Send + 'static> Builder<T> {
     /// [`Late`] says how late, and how many they are.
     ///
     /// Lateness is measured when a worker claims due timers, before it runs them; so a slow hook
-    /// makes them later. Lateness is never negative, and at most 1 us more than the truth. If the
+    /// makes them later. Lateness is never negative, and at most 2 us more than the truth. If the
     /// hook panics, that is counted in [`Stats::hook_panics`](crate::Stats::hook_panics).
     ///
     /// Cost: a comparison for each timer that fires.

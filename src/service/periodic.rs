@@ -321,7 +321,7 @@ impl PeriodicRun<'_> {
     }
 
     /// How long after its deadline, which is a whole tick, the run has begun. Zero if it came at
-    /// once, and at most 1 us more than the truth.
+    /// once, and at most 2 us more than the truth.
     #[must_use]
     pub fn lateness(&self) -> Duration {
         Duration::from_nanos(self.running.late_ns)

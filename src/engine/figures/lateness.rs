@@ -9,7 +9,7 @@ use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
-/// The first bucket ends at 2^10 ns. The clock that measures lateness is up to 1 us ahead.
+/// The first bucket ends at 2^10 ns. The clock that measures lateness is up to 2 us ahead.
 const OCTAVE_MIN: u32 = 10;
 
 /// The last bucket begins at 2^40 ns.
