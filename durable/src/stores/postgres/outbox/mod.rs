@@ -73,7 +73,8 @@ impl PostgresOutbox {
         OutboxWithin::new(&self.texts, transaction)
     }
 
-    /// The same calls inside this transaction of tokio-postgres, to be awaited.
+    /// The same calls inside this transaction of tokio-postgres, to be awaited. A `Client` is taken
+    /// too: outside of a transaction each call is committed by itself.
     ///
     /// # Example
     /// ```
@@ -97,7 +98,8 @@ impl PostgresOutbox {
     }
 
     /// The same calls inside a transaction of sqlx 0.8, to be awaited. A `sqlx::Transaction` is
-    /// given as `&mut *transaction`, or as `&mut transaction`.
+    /// given as `&mut *transaction`, or as `&mut transaction`. A connection is taken too: outside
+    /// of a transaction each call is committed by itself.
     ///
     /// # Example
     /// ```
