@@ -73,6 +73,8 @@ impl ServiceHandle {
     /// a folder that changes. As long as calls come, it does not run:
     /// [`debounce_within`](Self::debounce_within) has a limit to that.
     ///
+    /// Only services of closures have this call and the two below.
+    ///
     /// Cost: an allocation, or two if the closure has captures. See [`Coalesced::call`].
     ///
     /// # Example

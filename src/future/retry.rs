@@ -16,6 +16,8 @@ use std::future::{Future, IntoFuture};
 /// Code that is run again may do twice what it does: the attempt that failed may have had its
 /// effect before. Errors that no further attempt can help end it at once with [`retry_if`].
 ///
+/// Cost: a [`Sleep`](super::Sleep) for each wait. An attempt costs no timer.
+///
 /// # Panics
 /// As [`sleep`](super::sleep()). A panic of an attempt goes on to the caller, and ends it.
 ///

@@ -92,7 +92,8 @@ impl<F> fmt::Debug for AsyncTask<F> {
 impl ServiceHandle {
     /// Arms a timer that starts async code. When `delay` has passed, the closure `spawn` gets the
     /// code as an [`AsyncTask`], and hands it to a runtime. Otherwise like
-    /// [`schedule`](Self::schedule): the closure runs where tasks run.
+    /// [`schedule`](Self::schedule): the closure runs where tasks run. Only services of closures
+    /// have this call.
     ///
     /// | | what happens |
     /// |---|---|

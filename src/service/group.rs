@@ -27,8 +27,8 @@ const KEPT_MIN: usize = 64;
 /// forgotten (`std::mem::forget`), they go on, too, and the memory of the service is never freed.
 ///
 /// A timer of a group is a timer like another: its id works with every call of the service, and a
-/// stop of the service has it. It may be in several groups. A timer has one pause, whoever begins
-/// or ends it.
+/// stop of the service has it. It may be in several groups. Pauses are not counted: if two groups
+/// have paused a timer, the first `resume` of one of them lets it go on.
 ///
 /// Each call takes the lock of its group, and waits for calls on the same group. To share a group
 /// between threads, borrow it, or put it in an `Arc`. It takes 16 bytes for each timer. The memory

@@ -106,7 +106,7 @@ impl<C: Future, F: FnOnce(Pin<&mut C>), U> Graceful<C, F, U> {
     /// Shuts the connection down when it is that old, counted from this call.
     ///
     /// `jitter` spreads the ends of connections that began together: each gets a random age between
-    /// `age` and that much less.
+    /// `age` and that much less. A jitter longer than `age` counts as `age`.
     pub fn max_age(mut self, age: Duration, jitter: Duration) -> Self {
         let age = age.saturating_sub(part(jitter.min(age), random()));
         let now = self.timers.handle().now();

@@ -2,7 +2,7 @@
 //! connection on which nothing happens, [`Graceful`] for the age of a connection and for its end.
 //!
 //! Services of axum, tonic and others are services of tower. hyper takes such a service for a
-//! connection, by hyper-util's `TowerToHyperService`. Both types work under any runtime.
+//! connection, by hyper-util's `TowerToHyperService`. All three work under any runtime.
 //!
 //! A call that ends in time costs a [`schedule`](crate::ServiceHandle::schedule) and a
 //! [`cancel`](crate::ServiceHandle::cancel), or nothing if it is ready at once. An idle limit costs
