@@ -27,8 +27,15 @@
 //! - [`Builder`] has the settings: [`tick`](Builder::tick), [`shards`](Builder::shards),
 //!   [`dispatch`](Builder::dispatch), hooks and others. The defaults suit most programs.
 //! - [`after`] arms a timer without a service of your own.
+//! - [`TimerGroup`] has the timers of one owner, to pause, resume and cancel them at once.
+//! - [`RetryPolicy`] and [`spread()`] give delays: after failed attempts, and for timers that
+//!   should not run all at once.
 //! - [`ManualClock`] moves time by hand, for tests. `testing::block_on` moves it for async code.
 //! - [`wheel::Wheel`] is a timing wheel by itself, for one thread: it has no threads and no clock.
+//!
+//! Futures, time limits for connections, calendars, metrics and traces are in modules of their own:
+//! `future`, `io`, `tower`, `quinn`, `calendar`, `metrics` and `trace`. The table of
+//! [Cargo features](#cargo-features) says which feature brings each.
 //!
 //! If timers must survive their process, use the crate `wheelwork-durable`.
 //!

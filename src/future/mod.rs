@@ -1,5 +1,5 @@
 //! Timers as futures, under any runtime: [`sleep()`], [`timeout()`], [`interval()`],
-//! [`DelayQueue`], [`DelayMap`], [`retry()`].
+//! [`DelayQueue`], [`DelayMap`], [`retry()`], and for times of day [`sleep_until_system_time`].
 //!
 //! A [`Sleep`] allocates nothing. Its first poll arms a timer whose payload is the task's waker;
 //! its drop cancels the timer. When the timer fires, its shard wakes the task. A waker is all that
@@ -14,8 +14,9 @@
 //! service of your own. In a test, use [`Timers::enter`] or [`testing`](crate::testing) to make the
 //! functions use the test's own service.
 //!
-//! With the feature `stream`, the trait `StreamExt` gives streams a limit on the time for each
-//! item, a pace, chunks, and an end to hurry.
+//! With the feature `stream`, the trait `StreamExt` has calls for any stream: a limit on the time
+//! for each item, a wait after each item, only the last of items that follow each other closely,
+//! and chunks. With the feature `calendar`, `calendar_runs` is a stream of a calendar's times.
 //!
 //! # Example
 //! ```
