@@ -27,16 +27,18 @@ pin_project! {
     /// use futures_lite::{StreamExt as _, stream};
     /// use std::time::Duration;
     /// use wheelwork::future::{StreamExt as _, sleep};
+    /// use wheelwork::testing;
     ///
-    /// # futures_lite::future::block_on(async {
-    /// let slow = stream::once_future(async {
-    ///     sleep(Duration::from_millis(10)).await;
-    ///     "late"
+    /// testing::block_on(async {
+    ///     let slow = stream::once_future(async {
+    ///         sleep(Duration::from_secs(10)).await;
+    ///         "late"
+    ///     });
+    ///     let items: Vec<_> = slow.timeout(Duration::from_secs(2)).collect().await;
+    ///     assert!(items.len() == 2 && items[0].is_err());
+    ///     assert_eq!(items[1], Ok("late"));
+    ///     assert_eq!(testing::clock().elapsed(), Duration::from_secs(10));
     /// });
-    /// let items: Vec<_> = slow.timeout(Duration::from_millis(2)).collect().await;
-    /// assert!(items.len() == 2 && items[0].is_err());
-    /// assert_eq!(items[1], Ok("late"));
-    /// # });
     /// ```
     #[must_use = "a stream does nothing until it is polled"]
     #[derive(Debug)]
