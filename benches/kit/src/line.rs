@@ -76,6 +76,9 @@ pub struct Line {
     pub timers: usize,
     /// Repetitions that gave figures.
     pub reps: usize,
+    /// The figures of each of them, in order: the first of all subjects were measured one after the
+    /// other, and so on.
+    pub repetitions: Vec<Figures>,
     /// By name.
     pub figures: BTreeMap<String, Summary>,
     /// Why there are none, or fewer than were asked for.
@@ -109,6 +112,7 @@ impl Line {
     /// Adds the figures of the repetitions.
     pub fn summarize(&mut self, repetitions: &[Figures]) {
         self.reps = repetitions.len();
+        self.repetitions = repetitions.to_vec();
         for name in repetitions.iter().flat_map(|figures| figures.0.keys()) {
             // Where a repetition has no such figure it counts for nothing.
             let all = repetitions
@@ -123,6 +127,13 @@ impl Line {
     /// A figure's, if it was measured.
     pub fn median(&self, figure: &str) -> Option<f64> {
         self.figures.get(figure).map(|summary| summary.median)
+    }
+
+    /// By how much a figure is more than another subject's, of each repetition of both.
+    pub fn beyond(&self, other: &Self, figure: &str) -> Option<Summary> {
+        let pairs = self.repetitions.iter().zip(&other.repetitions);
+        let more = pairs.filter_map(|(own, other)| Some(own.0.get(figure)? - other.0.get(figure)?));
+        Summary::of(more.collect())
     }
 
     /// The line of `--json`.
@@ -180,6 +191,27 @@ mod tests {
         line.summarize(&[Figures::from([("mops", 2.0)]), both]);
         let medians = ["back_ms", "ns_per_op"].map(|figure| line.median(figure));
         assert_eq!((line.reps, medians), (2, [Some(7.0), None]));
+    }
+
+    #[test]
+    fn differences_are_those_of_pairs() {
+        let line = |mops: &[f64]| {
+            let mut line = Line::default();
+            let all = mops.iter().map(|&mops| Figures::from([("mops", mops)]));
+            line.summarize(&all.collect::<Vec<_>>());
+            line
+        };
+        let beyond = line(&[3.0, 9.0, 5.0]).beyond(&line(&[1.0, 8.0, 2.0]), "mops");
+        let expected = Summary {
+            median: 2.0,
+            min: 1.0,
+            max: 3.0,
+        };
+        assert_eq!(beyond, Some(expected));
+        // The second repetition of the other one has failed.
+        let beyond = line(&[3.0, 9.0]).beyond(&line(&[1.0]), "mops");
+        assert_eq!(beyond.map(|beyond| beyond.max), Some(2.0));
+        assert_eq!(line(&[3.0]).beyond(&line(&[]), "mops"), None);
     }
 
     #[test]

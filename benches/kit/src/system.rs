@@ -61,6 +61,32 @@ pub fn check_memory(timers: usize, bytes_per_timer: u64) -> Result<(), String> {
     }
 }
 
+/// Lets this process have that many open files, and those that it starts from then on: else why
+/// not, in one line. Only root may have more than the system's hard limit.
+pub fn allow_open_files(count: usize) -> Result<(), String> {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the pointer is valid for the call.
+    let failed = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0;
+    assert!(!failed, "every system has this limit");
+    let count = count as libc::rlim_t;
+    if limit.rlim_cur >= count {
+        return Ok(());
+    }
+    let hard = limit.rlim_max;
+    limit.rlim_cur = count;
+    limit.rlim_max = hard.max(count);
+    // SAFETY: the pointer is valid for the call.
+    match unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) } {
+        0 => Ok(()),
+        _ => Err(format!(
+            "{count} open files are needed, and {hard} are allowed (ulimit -Hn)"
+        )),
+    }
+}
+
 /// A number of KiB, in bytes.
 fn field(file: &str, name: &str) -> Option<u64> {
     let text = std::fs::read_to_string(file).ok()?;
