@@ -535,12 +535,20 @@ fn fill_and_clear(
     let (mut acknowledged, mut unsure, mut next) = (Vec::new(), BTreeSet::new(), 0);
     for round in 0..ROUNDS {
         fill();
-        let (mut is_full, mut refused) = (false, 0);
+        let (mut is_full, mut refused, mut staying) = (false, 0, 0);
         while refused < 3 {
             assert!(next < 100_000, "round {round}: the disk is never full");
             next += 1;
             let payload = format!("{next} {}", "x".repeat(20_000));
-            match timers.schedule("kind", Duration::from_millis(500), payload) {
+            // Every second one stays. Else as many might fire as are armed, and a disk that is slow
+            // would never be full.
+            let (kind, delay) = if next % 2 == 0 {
+                ("stays", Duration::from_secs(3_600))
+            } else {
+                ("kind", Duration::from_millis(500))
+            };
+            match timers.schedule(kind, delay, payload) {
+                Ok(_) if kind == "stays" => staying += 1,
                 Ok(_) => acknowledged.push(next),
                 Err(DurableError::Store(_)) => {
                     is_full = true;
@@ -561,6 +569,12 @@ fn fill_and_clear(
         pass(Duration::from_millis(600));
         let health = timers.health();
         assert!(health.is_ready(), "round {round}: {health:?}");
+        let cancelled = timers.cancel_kind("stays").unwrap();
+        let perhaps = staying + unsure.iter().filter(|&number| number % 2 == 0).count();
+        assert!(
+            (staying..=perhaps).contains(&cancelled),
+            "round {round}: {cancelled} of {staying}"
+        );
     }
     for _ in 0..400 {
         if timers.list(.., 1).unwrap().is_empty() {
