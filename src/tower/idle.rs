@@ -50,6 +50,9 @@ impl IdleWatch {
 /// call, to the next one. A call is in flight until its future is ready or dropped. With HTTP/2
 /// several are at a time, and the service is idle when none is. Clones count as one service.
 ///
+/// The future of a call is ready with the head of a response. Where bodies take long, as downloads
+/// and the streams of gRPC do, let each body keep the service [busy](Self::keep_busy) to its end.
+///
 /// Calls are let through, idle or not. So a request that comes at the moment in which the time is
 /// over is answered, if the connection is then closed gracefully: hyper's `graceful_shutdown` lets
 /// calls in flight end, with their bodies. It also waits for the rest of a head that has begun, and
@@ -144,6 +147,41 @@ impl<S> IdleService<S> {
         };
         (Self { inner, watch }, idle)
     }
+
+    /// Keeps the service from being idle until the [`Busy`] is dropped, as a call in flight does.
+    /// Put it into the body of a response, and the service is idle only when the body has ended, or
+    /// was dropped. hyper drops a body when it has taken its last piece, which may still be on its
+    /// way then.
+    ///
+    /// Cost: that of a call.
+    ///
+    /// # Example
+    /// ```
+    /// use http_body_util::{BodyExt, Full};
+    /// use hyper::Response;
+    /// use hyper::body::{Body, Bytes};
+    /// use std::time::Duration;
+    /// use wheelwork::tower::IdleService;
+    ///
+    /// /// A response whose connection is busy until the body has ended, or is dropped.
+    /// fn busy<B: Body>(calls: &IdleService<&str>, response: Response<B>) -> Response<impl Body> {
+    ///     let busy = calls.keep_busy();
+    ///     response.map(|body| {
+    ///         body.map_frame(move |frame| {
+    ///             let _ = &busy; // belongs to the body from now on
+    ///             frame
+    ///         })
+    ///     })
+    /// }
+    ///
+    /// let (service, _idle) = IdleService::new("any service", Duration::from_secs(60));
+    /// let response = busy(&service, Response::new(Full::new(Bytes::from("a long body"))));
+    /// # drop(response);
+    /// ```
+    #[must_use = "the service is busy only as long as this lives"]
+    pub fn keep_busy(&self) -> Busy {
+        Busy::begin(&self.watch)
+    }
 }
 
 impl<S: Service<R>, R> Service<R> for IdleService<S> {
@@ -157,26 +195,30 @@ impl<S: Service<R>, R> Service<R> for IdleService<S> {
 
     fn call(&mut self, request: R) -> IdleCall<S::Future> {
         // Before the call, which may panic.
-        let in_flight = InFlightCall::begin(&self.watch);
+        let busy = Busy::begin(&self.watch);
         IdleCall {
             call: self.inner.call(request),
-            in_flight: Some(in_flight),
+            busy: Some(busy),
         }
     }
 }
 
-/// A call that has not ended.
+/// While it lives, its [`IdleService`] is not idle. It counts as a call in flight.
+///
+/// # Example
+/// See [`IdleService::keep_busy`].
+#[must_use = "the service is busy only as long as this lives"]
 #[derive(Debug)]
-struct InFlightCall(Arc<IdleWatch>);
+pub struct Busy(Arc<IdleWatch>);
 
-impl InFlightCall {
+impl Busy {
     fn begin(watch: &Arc<IdleWatch>) -> Self {
         watch.calls().in_flight += 1;
         Self(watch.clone())
     }
 }
 
-impl Drop for InFlightCall {
+impl Drop for Busy {
     fn drop(&mut self) {
         let now = self.0.now();
         let mut calls = self.0.calls();
@@ -205,7 +247,7 @@ pin_project! {
     pub struct IdleCall<F> {
         #[pin]
         call: F,
-        in_flight: Option<InFlightCall>,
+        busy: Option<Busy>,
     }
 }
 
@@ -215,7 +257,7 @@ impl<F: Future> Future for IdleCall<F> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
         let output = ready!(this.call.poll(context));
-        drop(this.in_flight.take());
+        drop(this.busy.take());
         Poll::Ready(output)
     }
 }

@@ -48,5 +48,5 @@ mod idle;
 mod timeout;
 
 pub use graceful::Graceful;
-pub use idle::{Idle, IdleCall, IdleService};
+pub use idle::{Busy, Idle, IdleCall, IdleService};
 pub use timeout::{TimeoutCall, TimeoutLayer, TimeoutService};

@@ -400,6 +400,22 @@ fn the_time_without_calls_counts() {
         assert_eq!(elapsed(), 14 * SECOND);
     });
     testing::block_on(async {
+        // What keeps it busy counts as a call, with calls and without, before and after the limit.
+        let (mut service, idle) = IdleService::new(Seconds(Rc::default()), 60 * SECOND);
+        let idle = testing::spawn(idle);
+        let first = service.clone().keep_busy();
+        service.call(10).await.unwrap();
+        let second = service.keep_busy();
+        drop(first);
+        sleep(100 * SECOND).await;
+        assert!(!idle.is_finished());
+        drop(second);
+        sleep(59 * SECOND).await;
+        drop(service.keep_busy());
+        idle.await;
+        assert_eq!(elapsed(), 229 * SECOND);
+    });
+    testing::block_on(async {
         // A long one, and none.
         let (_service, never) = IdleService::new((), Duration::MAX);
         let never = testing::spawn(never);
