@@ -115,18 +115,68 @@ impl<C: Future, F: FnOnce(Pin<&mut C>), U> Graceful<C, F, U> {
     }
 
     /// Shuts the connection down also when a future is ready: an [`Idle`](super::Idle), or the
-    /// signal that the server ends. A second call replaces the future of the first one.
+    /// signal that the server ends. With several calls, the first of their futures that is ready
+    /// counts.
     ///
     /// # Example
-    /// See [the guide](crate::guide::futures#services-of-tower).
-    pub fn when<V: Future<Output = ()>>(self, until: V) -> Graceful<C, F, V> {
+    /// A connection that ends when it is idle, and when the server ends. The guide has
+    /// [one of hyper](crate::guide::futures#services-of-tower).
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork::future::sleep;
+    /// use wheelwork::testing;
+    /// use wheelwork::tower::{Graceful, IdleService};
+    ///
+    /// testing::block_on(async {
+    ///     let (_service, idle) = IdleService::new("any service", Duration::from_secs(60));
+    ///     let end_of_server = sleep(Duration::from_secs(20));
+    ///     let connection = sleep(Duration::MAX);
+    ///     let served = Graceful::new(connection, Duration::ZERO, |mut connection| {
+    ///         connection.reset(Duration::ZERO);
+    ///     });
+    ///     assert_eq!(served.when(idle).when(end_of_server).await, Ok(()));
+    ///     assert_eq!(testing::clock().elapsed(), Duration::from_secs(20));
+    /// });
+    /// ```
+    pub fn when<V: Future<Output = ()>>(self, until: V) -> Graceful<C, F, Either<U, V>> {
         Graceful {
             connection: self.connection,
-            until,
+            until: Either {
+                first: self.until,
+                second: until,
+            },
             shut_down: self.shut_down,
             grace: self.grace,
             timers: self.timers,
             sleep: self.sleep,
+        }
+    }
+}
+
+pin_project! {
+    /// Is ready when one of two futures is. [`Graceful::when`] makes one, of the events that it
+    /// waits for.
+    ///
+    /// # Example
+    /// See [`Graceful::when`].
+    #[must_use = "a future does nothing until it is polled"]
+    #[derive(Debug)]
+    pub struct Either<U, V> {
+        #[pin]
+        first: U,
+        #[pin]
+        second: V,
+    }
+}
+
+impl<U: Future<Output = ()>, V: Future<Output = ()>> Future for Either<U, V> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let this = self.project();
+        match this.first.poll(context) {
+            Poll::Ready(()) => Poll::Ready(()),
+            Poll::Pending => this.second.poll(context),
         }
     }
 }

@@ -47,6 +47,6 @@ mod graceful;
 mod idle;
 mod timeout;
 
-pub use graceful::Graceful;
+pub use graceful::{Either, Graceful};
 pub use idle::{Busy, Idle, IdleCall, IdleService};
 pub use timeout::{TimeoutCall, TimeoutLayer, TimeoutService};

@@ -297,6 +297,31 @@ fn the_first_of_age_and_event_counts() {
 }
 
 #[test]
+fn the_first_of_several_events_counts() {
+    block_on(async {
+        for order in [
+            [1, 2, 3],
+            [1, 3, 2],
+            [2, 1, 3],
+            [2, 3, 1],
+            [3, 1, 2],
+            [3, 2, 1],
+        ] {
+            let start = testing::clock().elapsed();
+            let (connection, shared) = connection(Some(Duration::ZERO));
+            let served = Graceful::new(connection, GRACE, shared.shut_down())
+                .when(sleep(order[0] * SECOND))
+                .when(sleep(order[1] * SECOND))
+                .max_age(AGE, Duration::ZERO)
+                .when(sleep(order[2] * SECOND));
+            assert_eq!(served.await, Ok(1));
+            assert_eq!(testing::clock().elapsed() - start, SECOND);
+        }
+        assert!(Timers::current().handle().is_empty());
+    });
+}
+
+#[test]
 fn ages_are_spread() {
     block_on(async {
         let mut ages = Vec::new();
