@@ -16,6 +16,10 @@ pin_project! {
     /// An error comes to the operations that wait. If none waits when a time is over, the next one
     /// that has to wait fails.
     ///
+    /// It has tokio's `AsyncRead` and `AsyncWrite` with the feature `tokio`, and those of `futures`
+    /// with the feature `futures-io`, if the stream has them. For hyper it goes inside of
+    /// hyper-util's wrapper: `TokioIo::new(TimeoutIo::new(stream, limits))`.
+    ///
     /// The stream may be split, as by `tokio::io::split`, and used by two tasks. Errors then come
     /// to each task that a limit concerns.
     ///

@@ -72,7 +72,9 @@ impl<S> Layer<S> for TimeoutLayer {
 /// The time begins with the call and ends when its future is ready: with a response of HTTP when
 /// the head of the response is there. The body may follow for as long as it likes. A call whose
 /// time is over is dropped, and gives the error [`Elapsed`], boxed. Errors of the service itself
-/// are boxed too, as those of `tower`'s own `Timeout` are.
+/// are boxed too, as those of `tower`'s own `Timeout` are. A framework may want a response in place
+/// of an error: [the guide](crate::guide::futures#services-of-tower) has what axum wants, and
+/// [what tonic wants](crate::guide::frameworks#a-server-of-tonic).
 ///
 /// # Panics
 /// A call panics as [`sleep`](crate::future::sleep()) does, unless the layer has

@@ -7,6 +7,7 @@ mod backon;
 mod hyper;
 mod hyper_util;
 mod quinn;
+mod tonic;
 
 use std::time::Duration;
 use wheelwork::future::Timers;
