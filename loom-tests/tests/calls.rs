@@ -9,6 +9,8 @@ use wheelwork::internals::loom::{DueRun, Fault};
 use wheelwork_loom_tests::{explore, must_fail};
 
 const CALLERS: usize = 2;
+/// From a call to the run that it calls for.
+const QUIET_NS: u64 = 3;
 
 struct Closure {
     due: DueRun,
@@ -32,10 +34,31 @@ impl Closure {
 
     /// Calls for a run. The caller that becomes the owner runs what is called for.
     fn call(&self, caller: usize, due_ns: u64) {
-        self.written[caller].store(true, Relaxed);
-        if self.due.call(due_ns) {
+        let called = self.note(caller, due_ns);
+        if called.expect("no run is the last") {
             self.own();
         }
+    }
+
+    /// Calls for a run, which the caller does not do itself.
+    fn note(&self, caller: usize, due_ns: u64) -> Option<bool> {
+        self.written[caller].store(true, Relaxed);
+        self.due.call(due_ns - QUIET_NS, due_ns)
+    }
+
+    /// The owner runs what is called for, for the last time, and leaves.
+    fn run_last(&self) {
+        self.due.begin_last();
+        if self.due.take_any() {
+            self.note_read();
+        }
+        self.due.give_up();
+    }
+
+    fn note_read(&self) {
+        let written = [0, 1].map(|caller| self.written[caller].load(Relaxed));
+        // SAFETY: the owner's. loom checks that nobody else is at it.
+        self.read.with_mut(|read| unsafe { *read = written });
     }
 
     fn own(&self) {
@@ -44,9 +67,7 @@ impl Closure {
                 if !self.due.take(due_ns) {
                     continue;
                 }
-                let written = [0, 1].map(|caller| self.written[caller].load(Relaxed));
-                // SAFETY: the owner's. loom checks that nobody else is at it.
-                self.read.with_mut(|read| unsafe { *read = written });
+                self.note_read();
             }
             if self.due.leave().is_none() {
                 return;
@@ -83,19 +104,78 @@ fn one_calls_off() {
     assert_eq!(closure.read(), [true; CALLERS], "a call is lost");
 }
 
+/// A call against an owner that cannot arm a timer: it is run, or it is refused, or its caller is
+/// the owner.
+fn one_calls_at_the_last_run() {
+    let closure = Closure::new();
+    assert_eq!(closure.note(0, 5), Some(true));
+    let second = closure.clone();
+    let other = thread::spawn(move || second.note(1, 6));
+    closure.run_last();
+    let read = closure.read();
+    assert!(read[0], "a call is lost");
+    // An owner arms a timer. If it was refused, the next call leads to a run for it too.
+    let waits = other.join().unwrap() != Some(false) && closure.due.due_ns() == Some(6);
+    assert!(read[1] || waits, "a call is lost");
+}
+
+/// A call is called off, and another one comes: its wait begins with itself.
+fn one_calls_again() {
+    let closure = Closure::new();
+    assert_eq!(closure.note(0, 5), Some(true));
+    assert!(closure.due.call_off());
+    let second = closure.clone();
+    let other = thread::spawn(move || second.note(1, 16));
+    if let Some(due_ns) = closure.due.due_ns() {
+        let begun_ns = closure.due.since_ns();
+        assert_eq!(begun_ns, due_ns - QUIET_NS, "an older call's time");
+    }
+    assert_eq!(other.join().unwrap(), Some(false));
+}
+
 #[test]
 fn each_call_is_followed_by_a_run() {
-    explore(None, || two_call([5, 5]));
+    explore(Some(4), || two_call([5, 5]));
 }
 
 #[test]
 fn and_so_is_one_for_another_time() {
-    explore(None, || two_call([5, 7]));
+    explore(Some(4), || two_call([5, 7]));
 }
 
 #[test]
 fn a_run_that_is_called_off_hides_no_later_call() {
     explore(None, one_calls_off);
+}
+
+#[test]
+fn a_call_at_the_last_run_is_run_or_refused() {
+    explore(None, one_calls_at_the_last_run);
+}
+
+#[test]
+fn a_wait_begins_with_its_first_call() {
+    explore(None, one_calls_again);
+}
+
+#[test]
+fn broken_last_run() {
+    must_fail(
+        Fault::RunLastUnmarked,
+        "a call is lost",
+        None,
+        one_calls_at_the_last_run,
+    );
+}
+
+#[test]
+fn broken_beginning_of_a_wait() {
+    must_fail(
+        Fault::CallMarkRelaxed,
+        "an older call's time",
+        None,
+        one_calls_again,
+    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Coalesced: a closure that many calls run once.
 
-use super::due::DueRun;
+use super::due::{Called, DueRun};
 use crate::engine::task::Task;
 use crate::error::ScheduleError;
 use crate::service::ServiceHandle;
@@ -24,8 +24,8 @@ struct Closure {
     service: ServiceHandle,
     pace: Pace,
     due: DueRun,
-    /// The owner's. Debounce: the run comes at this time at the latest. Throttle: no sooner.
-    bound_ns: AtomicU64,
+    /// The owner's. Throttle: the run comes no sooner than this.
+    next_ns: AtomicU64,
     /// The owner's. The service has refused the timer that is about to be dropped.
     is_refused: AtomicBool,
     run: Box<dyn Fn() + Send + Sync>,
@@ -169,7 +169,7 @@ impl Coalesced {
             service: service.clone(),
             pace,
             due: DueRun::new(),
-            bound_ns: AtomicU64::new(0),
+            next_ns: AtomicU64::new(0),
             is_refused: AtomicBool::new(false),
             run: Box::new(run),
         }))
@@ -184,8 +184,10 @@ impl Coalesced {
     ///
     /// # Errors
     /// [`Stopped`](ScheduleError::Stopped) and [`Full`](ScheduleError::Full), as for
-    /// [`schedule`](ServiceHandle::schedule). After `Full`, the next call that succeeds leads to
-    /// the run for this one too.
+    /// [`schedule`](ServiceHandle::schedule). So is a call during a run that comes at once because
+    /// the service is stopped or full. After `Full`, the next call that succeeds leads to the run
+    /// for this one too. The same holds for a call that another thread makes while the service
+    /// refuses this one, and that returns `Ok`.
     pub fn call(&self) -> Result<(), ScheduleError<()>> {
         let closure = &self.0;
         let now_ns = closure.service.soon_ns();
@@ -193,10 +195,13 @@ impl Coalesced {
             Pace::Debounce { quiet_ns, .. } => now_ns.saturating_add(quiet_ns),
             Pace::Throttle { .. } => now_ns,
         };
-        if !closure.due.call(due_ns) {
-            return Ok(());
+        match closure.due.call(now_ns, due_ns) {
+            Called::Own => {}
+            Called::Seen => return Ok(()),
+            Called::Late if closure.service.is_stopped() => return Err(ScheduleError::Stopped(())),
+            Called::Late => return Err(ScheduleError::Full(())),
         }
-        closure.begin_wait(now_ns);
+        closure.due.begin_wait(now_ns);
         let armed = closure.arm(closure.at_ns(due_ns));
         armed.inspect_err(|_| closure.due.give_up())
     }
@@ -258,22 +263,14 @@ impl Drop for Unwinding<'_> {
 }
 
 impl Closure {
-    /// A wait for a run begins. The owner's.
-    fn begin_wait(&self, now_ns: u64) {
-        if let Pace::Debounce { longest_ns, .. } = self.pace {
-            // Ordering: Relaxed. The owner's: what makes another one the owner publishes it.
-            self.bound_ns
-                .store(now_ns.saturating_add(longest_ns), Ordering::Relaxed);
-        }
-    }
-
     /// When the run comes that is called for. The owner's.
     fn at_ns(&self, due_ns: u64) -> u64 {
-        // Ordering: Relaxed. As above.
-        let bound_ns = self.bound_ns.load(Ordering::Relaxed);
         match self.pace {
-            Pace::Debounce { .. } => due_ns.min(bound_ns),
-            Pace::Throttle { .. } => due_ns.max(bound_ns),
+            Pace::Debounce { longest_ns, .. } => {
+                due_ns.min(self.due.since_ns().saturating_add(longest_ns))
+            }
+            // Ordering: Relaxed. The owner's: what makes another one the owner publishes it.
+            Pace::Throttle { .. } => due_ns.max(self.next_ns.load(Ordering::Relaxed)),
         }
         .min(NANOS_MAX)
     }
@@ -317,7 +314,7 @@ impl Closure {
         if let Pace::Throttle { gap_ns } = self.pace {
             let next_ns = self.service.now_ns().saturating_add(gap_ns);
             // Ordering: Relaxed. The owner's.
-            self.bound_ns.store(next_ns, Ordering::Relaxed);
+            self.next_ns.store(next_ns, Ordering::Relaxed);
         }
         let unwinding = Unwinding(self);
         (self.run)();
@@ -330,7 +327,7 @@ impl Closure {
         let Some(due_ns) = self.due.leave() else {
             return Ok(());
         };
-        self.begin_wait(self.service.now_ns());
+        self.due.begin_wait(self.service.now_ns());
         self.arm(self.at_ns(due_ns))
     }
 
@@ -341,10 +338,11 @@ impl Closure {
         }
     }
 
-    /// The service takes no timer for the next run: it comes at once. For what is called for during
-    /// this run, the next call arms a timer.
+    /// The service takes no timer for the next run: it comes at once. Calls during this run are
+    /// refused.
     fn run_last(self: &Arc<Self>) {
-        if self.due.call_off() {
+        self.due.begin_last();
+        if self.due.take_any() {
             self.run();
         }
         self.due.give_up();

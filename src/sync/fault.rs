@@ -111,6 +111,8 @@ pub enum Fault {
     /// RearmHold: a re-arm that meets a pause counts as overwritten, as one that meets a re-arm
     /// does.
     RearmOverPause,
+    /// RunLast: the owner does not say that its run is the last one.
+    RunLastUnmarked,
     /// ResumeFile: a resume files the timer without looking whether it was cancelled.
     ResumeFilesBlindly,
     /// RunBegin: a run that begins does not compare the generation.

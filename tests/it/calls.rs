@@ -184,6 +184,33 @@ fn what_is_called_off_does_not_run_and_hides_no_later_call() {
     assert_eq!(runs.after(10), 2);
 }
 
+/// The longest wait of a call that was called off is not that of the next call.
+#[test]
+fn what_is_called_off_does_not_hurry_a_later_call() {
+    let runs = Runs::new();
+    let save = runs
+        .service
+        .debounce_within(300 * MS, 1_000 * MS, runs.counted());
+    for _ in 0..9 {
+        save.call().unwrap();
+        runs.after(100);
+    }
+    assert!(save.cancel());
+    runs.after(50);
+    save.call().unwrap();
+    assert_eq!([runs.after(299), runs.after(1)], [0, 1]);
+    // Calls without a pause: its own longest wait is what holds.
+    save.call().unwrap();
+    assert!(save.cancel());
+    runs.after(100);
+    for _ in 0..9 {
+        save.call().unwrap();
+        assert_eq!(runs.after(100), 1);
+    }
+    save.call().unwrap();
+    assert_eq!([runs.after(99), runs.after(1)], [1, 2]);
+}
+
 #[test]
 fn a_timer_that_somebody_else_cancels_hides_no_later_call() {
     let runs = Runs::new();
@@ -292,6 +319,38 @@ fn a_run_that_cannot_wait_on_comes_at_once() {
     save.call().unwrap();
     clock.advance(10 * MS);
     assert_eq!(count.load(SeqCst), 2);
+}
+
+/// No run follows a call during a run that comes at once, so it is refused. The next one leads to a
+/// run.
+#[test]
+fn a_call_during_a_run_that_cannot_wait_is_refused() {
+    let clock = ManualClock::new();
+    let builder = TimerService::builder().shards(1).clock(clock.clone());
+    let service = builder.max_pending(1).start().unwrap();
+    let (own, said) = (
+        Arc::new(OnceLock::<Coalesced>::new()),
+        Arc::new(Mutex::new(Vec::new())),
+    );
+    let (inner, results, handle) = (own.clone(), said.clone(), service.handle());
+    let run = move || {
+        while handle.schedule(1_000 * MS, || ()).is_ok() {}
+        let called = inner.get().unwrap().call();
+        results.lock().unwrap().push(called.is_ok());
+    };
+    assert!(own.set(service.throttle(10 * MS, run)).is_ok());
+    let closure = own.get().unwrap();
+    closure.call().unwrap();
+    clock.advance(100 * MS);
+    assert_eq!(
+        *said.lock().unwrap(),
+        [true, false],
+        "the second run was the last"
+    );
+    service.cancel_all();
+    closure.call().unwrap();
+    clock.advance(20 * MS);
+    assert_eq!(said.lock().unwrap().len(), 4);
 }
 
 /// What a thread has written before its call, the last run has read.

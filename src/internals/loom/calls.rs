@@ -12,9 +12,29 @@ impl DueRun {
         Self(due::DueRun::new())
     }
 
-    /// CallMark, CallOwn. `true`: the caller is the owner now.
-    pub fn call(&self, due_ns: u64) -> bool {
-        self.0.call(due_ns)
+    /// CallSince to CallOwn. `Some(true)`: the caller is the owner now. `None`: the call is
+    /// refused.
+    pub fn call(&self, now_ns: u64, due_ns: u64) -> Option<bool> {
+        match self.0.call(now_ns, due_ns) {
+            due::Called::Own => Some(true),
+            due::Called::Seen => Some(false),
+            due::Called::Late => None,
+        }
+    }
+
+    /// When the first call came of those for which a run is called for.
+    pub fn since_ns(&self) -> u64 {
+        self.0.since_ns()
+    }
+
+    /// RunLast.
+    pub fn begin_last(&self) {
+        self.0.begin_last();
+    }
+
+    /// RunLeave, without RunLook.
+    pub fn give_up(&self) {
+        self.0.give_up();
     }
 
     /// What is called for.
@@ -25,6 +45,11 @@ impl DueRun {
     /// RunTake.
     pub fn take(&self, due_ns: u64) -> bool {
         self.0.take(due_ns)
+    }
+
+    /// RunTake, of any mark.
+    pub fn take_any(&self) -> bool {
+        self.0.take_any()
     }
 
     /// Calls the run off.
