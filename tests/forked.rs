@@ -201,6 +201,63 @@ fn a_child_of_busy_threads_stops() {
     storm(Some(StopPolicy::Drain(HOUR)), 25);
 }
 
+/// Another thread may have the lock of a group at the fork.
+#[test]
+fn groups_end_in_a_child() {
+    const TIMERS: u64 = 2_000;
+    let _alone = alone();
+    let handler = |batch: &mut Batch<'_, u64>| batch.for_each(drop);
+    let service = TimerService::builder().on_expire(handler).start().unwrap();
+    let group = service.group();
+    let ids: Vec<_> = (0..TIMERS)
+        .map(|n| group.schedule(HOUR, n).unwrap())
+        .collect();
+    let ends = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ends.load(Relaxed) {
+                group.pause();
+                group.resume();
+            }
+        });
+        let said: Vec<_> = (0..50)
+            .map(|_| {
+                in_a_child(|| {
+                    let refused = group.schedule(MS, 9);
+                    check(
+                        matches!(refused, Err(ScheduleError::Stopped(9))),
+                        "it takes a timer",
+                    )?;
+                    let is_there = group.add(ids[0]);
+                    let _ = (group.is_paused(), group.pause(), group.resume());
+                    let cancelled = group.cancel_all();
+                    check(
+                        is_there == (cancelled > 0),
+                        "all calls have the lock, or none",
+                    )?;
+                    for &id in &ids {
+                        let waits = service.is_pending(id);
+                        check(waits || cancelled > 0, "it is lost")?;
+                        check(
+                            !service.pause(id) || service.is_paused(id),
+                            "it is not paused",
+                        )?;
+                        let _ = service.resume(id);
+                    }
+                    Ok(())
+                })
+            })
+            .collect();
+        ends.store(true, Relaxed);
+        assert!(said.iter().all(String::is_empty), "{said:?}");
+    });
+    assert_eq!(
+        group.cancel_all() as u64,
+        TIMERS,
+        "the children have copies"
+    );
+}
+
 /// The task is never over there: nobody is waited for.
 #[test]
 fn a_task_that_ran_at_the_fork_is_not_waited_for() {

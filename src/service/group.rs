@@ -13,7 +13,7 @@ use crate::sync::Mutex;
 use crate::time;
 use std::fmt;
 use std::ops::DerefMut;
-use std::sync::PoisonError;
+use std::sync::{PoisonError, TryLockError};
 use std::time::Duration;
 
 /// Up to this number of ids, those of timers that are over are kept.
@@ -87,8 +87,17 @@ impl<T: Send + 'static> ServiceHandle<T> {
 }
 
 impl<T: Send + 'static> TimerGroup<T> {
-    fn members(&self) -> impl DerefMut<Target = Members> + '_ {
-        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The members, under the lock. `None`: this process was forked off while another thread had
+    /// the lock. Nobody gives it back here.
+    fn members(&self) -> Option<impl DerefMut<Target = Members> + '_> {
+        if !self.handle.engine.cells.shared.is_forked() {
+            return Some(self.members.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+        match self.members.try_lock() {
+            Ok(members) => Some(members),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// Arms a timer of this group, as [`schedule`](ServiceHandle::schedule) does. If the group is
@@ -115,7 +124,9 @@ impl<T: Send + 'static> TimerGroup<T> {
     ) -> Result<TimerId, ScheduleError<T>> {
         let (payload, delay_ns) = (payload.into_payload(), time::nanos(delay).max(1));
         let engine = &self.handle.engine;
-        let mut members = self.members();
+        let Some(mut members) = self.members() else {
+            return Err(ScheduleError::Stopped(payload));
+        };
         let id = if members.is_paused {
             engine.arm_paused(payload, delay_ns)?
         } else {
@@ -127,12 +138,14 @@ impl<T: Send + 'static> TimerGroup<T> {
 
     /// Takes in a timer that was armed otherwise: a periodic one, or one for a time of day. If the
     /// group is paused, the timer is paused now. Returns `false` if the timer is over, or belongs
-    /// to another service.
+    /// to another service. A timer that the group has already stays in it once.
     ///
     /// # Example
     /// See [`TimerGroup`].
     pub fn add(&self, id: TimerId) -> bool {
-        let mut members = self.members();
+        let Some(mut members) = self.members() else {
+            return false;
+        };
         if !self.handle.is_pending(id) {
             return false;
         }
@@ -145,10 +158,17 @@ impl<T: Send + 'static> TimerGroup<T> {
 
     fn take_in(&self, members: &mut Members, id: TimerId) {
         if members.ids.len() >= members.tidy_at {
-            members.ids.retain(|&id| self.handle.is_pending(id));
+            self.tidy(&mut members.ids);
             members.tidy_at = KEPT_MIN.max(2 * members.ids.len());
         }
         members.ids.push(id);
+    }
+
+    /// Leaves one id of each timer that is pending.
+    fn tidy(&self, ids: &mut Vec<TimerId>) {
+        ids.retain(|&id| self.handle.is_pending(id));
+        ids.sort_unstable();
+        ids.dedup();
     }
 
     /// Pauses all timers of the group, and those that come until [`resume`](Self::resume). Returns
@@ -160,7 +180,9 @@ impl<T: Send + 'static> TimerGroup<T> {
     /// # Example
     /// See [`TimerGroup`].
     pub fn pause(&self) -> usize {
-        let mut members = self.members();
+        let Some(mut members) = self.members() else {
+            return 0;
+        };
         members.is_paused = true;
         let paused = members.ids.iter().filter(|&&id| self.handle.pause(id));
         paused.count()
@@ -172,7 +194,9 @@ impl<T: Send + 'static> TimerGroup<T> {
     /// # Example
     /// See [`TimerGroup`].
     pub fn resume(&self) -> usize {
-        let mut members = self.members();
+        let Some(mut members) = self.members() else {
+            return 0;
+        };
         members.is_paused = false;
         let resumed = members.ids.iter().filter(|&&id| self.handle.resume(id));
         resumed.count()
@@ -181,7 +205,7 @@ impl<T: Send + 'static> TimerGroup<T> {
     /// Whether the group is paused: its timers were, and those that come will be.
     #[must_use]
     pub fn is_paused(&self) -> bool {
-        self.members().is_paused
+        self.members().is_some_and(|members| members.is_paused)
     }
 
     /// Cancels all timers of the group, and returns how many there were. The group is empty then,
@@ -203,7 +227,7 @@ impl<T: Send + 'static> TimerGroup<T> {
     }
 
     /// Gives the group up: its timers go on; those that are paused stay so. Returns the ids of
-    /// those that are pending.
+    /// those that are pending, each once and in no particular order.
     ///
     /// # Example
     /// ```
@@ -218,12 +242,14 @@ impl<T: Send + 'static> TimerGroup<T> {
     /// ```
     pub fn keep(self) -> Vec<TimerId> {
         let mut ids = self.take_all();
-        ids.retain(|&id| self.handle.is_pending(id));
+        self.tidy(&mut ids);
         ids
     }
 
     fn take_all(&self) -> Vec<TimerId> {
-        let mut members = self.members();
+        let Some(mut members) = self.members() else {
+            return Vec::new();
+        };
         members.tidy_at = KEPT_MIN;
         std::mem::take(&mut members.ids)
     }

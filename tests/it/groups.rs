@@ -128,6 +128,21 @@ fn a_group_forgets_timers_that_are_over() {
     assert!(ids.capacity() <= 128, "{} ids are kept", ids.capacity());
 }
 
+/// A run may take its own timer in each time.
+#[test]
+fn a_timer_that_is_taken_in_again_is_in_its_group_once() {
+    let (_, service) = manual();
+    let group = service.group();
+    let id = service.schedule(HOUR, || ()).unwrap();
+    for _ in 0..10_000 {
+        assert!(group.add(id));
+    }
+    assert_eq!((group.pause(), group.resume()), (1, 1));
+    let ids = group.keep();
+    assert_eq!(ids, [id]);
+    assert!(ids.capacity() <= 128, "{} ids are kept", ids.capacity());
+}
+
 #[test]
 fn threads_share_a_group() {
     const TIMERS: u64 = 500;
