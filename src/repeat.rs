@@ -163,6 +163,9 @@ pub(crate) struct Repeat {
     deadline: u64,
     /// Runs that are left, with the present one.
     runs_left: u64,
+    /// It was paused, and not moved since: the rounding of its deadlines is noted, so that further
+    /// pauses do not add it up.
+    was_paused: bool,
 }
 
 /// What is the user's of a periodic timer.
@@ -206,6 +209,7 @@ impl Repeat {
             at_ns,
             deadline: 0,
             runs_left: runs,
+            was_paused: false,
         }
     }
 
@@ -326,12 +330,13 @@ impl Repeat {
     }
 
     /// Notes the deadline at which the timer was claimed. If it is not the deadline of `file`,
-    /// somebody has moved the timer: a fixed rate goes on from the new deadline, and a timer by the
-    /// wall clock runs without a look, unless it was moved for a look.
+    /// somebody has moved the timer, or it was paused: a fixed rate goes on from the new deadline,
+    /// and a timer by the wall clock runs without a look, unless it was moved for a look. `at`
+    /// gives the time of that deadline, and whether it was paused and not moved since.
     #[inline]
-    pub(crate) fn claimed(&mut self, deadline: u64, start_ns: impl FnOnce(u64) -> u64) {
+    pub(crate) fn claimed(&mut self, deadline: u64, at: impl FnOnce(u64) -> (u64, bool)) {
         if deadline != self.deadline {
-            self.at_ns = start_ns(deadline);
+            (self.at_ns, self.was_paused) = at(deadline);
             if let Rhythm::Wall {
                 is_moved,
                 next_look,
@@ -341,6 +346,12 @@ impl Repeat {
                 *is_moved = !next_look.as_ref().is_some_and(|look| look.is_at(deadline));
             }
         }
+    }
+
+    /// Whether it was paused, and not moved since.
+    #[inline]
+    pub(crate) fn was_paused(&self) -> bool {
+        self.was_paused
     }
 
     /// Nobody has moved the timer, which was paused and goes on: if it goes by the wall clock, it

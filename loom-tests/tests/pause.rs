@@ -5,7 +5,7 @@
 use loom::thread;
 use std::sync::Arc;
 use wheelwork::internals::loom::{
-    Cell, Due, Entry, Fault, LEFT_AFTER_RUN_NS, Paused, Ran, Rearmed, Resumed,
+    Cell, Due, Entry, Fault, LEFT_AFTER_RUN_NS, Paused, ROUNDED_NS, Ran, Rearmed, Resumed,
 };
 use wheelwork_loom_tests::{Ledger, explore, must_fail};
 
@@ -62,7 +62,7 @@ fn pause_against_worker() {
 }
 
 /// One thread pauses the timer and resumes it, another cancels it; whoever has the cell then uses
-/// it again at once.
+/// it again at once. Nothing of the first timer is noted for the second one.
 fn pause_against_cancel() {
     let (cell, birth, won) = armed();
     let (other_cell, other_won) = (cell.clone(), won.clone());
@@ -75,23 +75,22 @@ fn pause_against_cancel() {
             assert_eq!(left, DUE - PAUSED_AT, "what is left is that of the pause");
         }
         // SAFETY: the cell is ours if it says so.
-        claimed
-            .mine
-            .then(|| unsafe { other_cell.arm(DUE, 1) })
-            .is_some()
+        claimed.mine.then(|| unsafe { other_cell.arm(DUE, 1) })
     });
     let paused = cell.pause(birth, PAUSED_AT);
     let resumed = cell.resume(birth, RESUMED_AT);
     let mine = paused == Paused::Cancelled(true) || resumed == Resumed::Cancelled(true);
-    if mine {
-        // SAFETY: as above.
-        unsafe { cell.arm(DUE, 1) };
-    }
-    assert!(other.join().unwrap() != mine, "the cell is free once");
+    // SAFETY: as above.
+    let here = mine.then(|| unsafe { cell.arm(DUE, 1) });
+    let there = other.join().unwrap();
+    assert!(there.is_some() != mine, "the cell is free once");
+    let again = here.or(there).expect("one of them has armed it");
     if let Resumed::Filed(entry) = resumed {
         assert_eq!(follow(&cell, entry, &won), None, "fired though cancelled");
     }
+    assert_eq!(cell.pause(again, PAUSED_AT), Paused::Waits);
     let again = cell.claim_any().expect("armed again");
+    assert_eq!(again.left, Some(DUE - PAUSED_AT), "too little is left");
     won.add(again.payload.expect("it is not periodic"));
     assert_eq!(won.counts(), [1, 1]);
     assert!(cell.claim_id(birth).is_none(), "cancelled twice");
@@ -183,7 +182,7 @@ fn run_against_pause(resumes: bool) {
         }
         (Paused::Waits, Ran::Again(entry)) => {
             assert!(matches!(cell.claim_due(*entry), Due::Dead), "it runs on");
-            LATER - PAUSED_AT
+            LATER - PAUSED_AT - ROUNDED_NS
         }
         (Paused::InRun, Ran::Paused) => LEFT_AFTER_RUN_NS,
         (Paused::InRun, Ran::Again(_)) if resumes => LEFT_AFTER_RUN_NS,
@@ -237,6 +236,10 @@ fn run_against_pause_and_cancel() {
     let freed = u32::from(cancelled.mine) + worker.join().unwrap() + pauser.join().unwrap();
     assert_eq!(freed, 1, "the cell is free once");
     assert!(!cell.is_pending(birth));
+    // SAFETY: the other threads have ended, and the cell is free.
+    let again = unsafe { cell.arm(DUE, 0) };
+    assert_eq!(cell.pause(again, PAUSED_AT), Paused::Waits);
+    assert_eq!(cell.left(), Some(DUE - PAUSED_AT), "too little is left");
 }
 
 #[test]
@@ -306,5 +309,25 @@ fn broken_pause_in_a_run() {
         "paused in its run, and runs on",
         None,
         run_against_a_pause,
+    );
+}
+
+#[test]
+fn broken_rounding_of_a_resume() {
+    must_fail(
+        Fault::ResumeFileRemembered,
+        "too little is left",
+        Some(3),
+        pause_against_cancel,
+    );
+}
+
+#[test]
+fn broken_rounding_of_a_run() {
+    must_fail(
+        Fault::ResumeFileRemembered,
+        "too little is left",
+        Some(3),
+        run_against_pause_and_cancel,
     );
 }

@@ -76,8 +76,11 @@ impl<T> CellRef<'_, T> {
                 _ => return self.rearm_no_more(word),
             }
             let due_at = self.due_at();
-            let later = deadline >= due_at.deadline() + word.lag()
+            let mut later = deadline >= due_at.deadline() + word.lag()
                 && deadline - due_at.deadline() <= LAG_MAX;
+            if deadline == due_at.deadline() && later {
+                later = !self.is_rounded(word);
+            }
             // RearmLag or RearmHold.
             let next = if later {
                 word.with_lag(deadline - due_at.deadline())
@@ -182,6 +185,7 @@ impl<T> CellRef<'_, T> {
 
     /// RunFile. After a run: files the periodic timer for its next run. If it was paused meanwhile,
     /// keeps `left_ns` instead. If it was cancelled, gives the content back and frees the cell.
+    /// `rounded_ns`: by how much the deadline was rounded up, if that is to be noted for pauses.
     ///
     /// # Safety
     /// The caller has begun the run (RunBegin).
@@ -191,6 +195,7 @@ impl<T> CellRef<'_, T> {
         mut repeat: Box<Repeat>,
         due_at: DueAt,
         left_ns: u64,
+        rounded_ns: Option<u64>,
     ) -> Result<Filed, NotFiled> {
         loop {
             let word = self.load();
@@ -205,6 +210,9 @@ impl<T> CellRef<'_, T> {
             // SAFETY: RUNNING: RunBegin moved the content out, and only the run puts it back.
             unsafe { self.cell.put_content(repeat) };
             self.move_to(word, due_at);
+            if let Some(rounded_ns) = rounded_ns {
+                self.note_rounded(word.refiled(), rounded_ns);
+            }
             if broken(Fault::RunFilesBlindly) {
                 // Ordering: Release. The broken variant: the mark of a cancel is overwritten.
                 self.cell.word.store(word.refiled().0, Ordering::Release);
@@ -212,6 +220,9 @@ impl<T> CellRef<'_, T> {
             }
             if self.cell.exchange(word, word.refiled()).is_ok() {
                 return Ok(self.filed(due_at.deadline(), due_at.shard(), word.refiled()));
+            }
+            if rounded_ns.is_some() {
+                self.forget_rounded();
             }
             // SAFETY: ENDED, or paused in its run: only this thread uses the content, and it has
             // just put it there.

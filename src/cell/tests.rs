@@ -468,7 +468,7 @@ fn a_periodic_timer_runs_and_comes_again() {
         assert!(matches!(cell.rearm(GENERATION, 500), Rearmed::Gone));
         generation += 1;
         // SAFETY: the run is ours.
-        let again = unsafe { cell.file_again(repeat, DueAt::new(deadline + 10, SHARD), 10) };
+        let again = unsafe { cell.file_again(repeat, DueAt::new(deadline + 10, SHARD), 10, None) };
         let Ok(again) = again else {
             panic!("nobody cancelled it")
         };
@@ -531,7 +531,7 @@ fn a_periodic_timer_is_cancelled_while_it_waits_and_while_it_runs() {
             );
             if files {
                 // SAFETY: the run is ours.
-                let ended = unsafe { cell.file_again(repeat, DueAt::new(110, SHARD), 10) };
+                let ended = unsafe { cell.file_again(repeat, DueAt::new(110, SHARD), 10, None) };
                 let Err(NotFiled::Ended(_, index)) = ended else {
                     panic!("it was cancelled")
                 };

@@ -40,7 +40,7 @@ use std::time::Duration;
 pub use self::calls::DueRun;
 pub use self::dispatch::{Announcements, Grain, Grains, InFlight, Post, Term};
 pub use self::one_cell::{
-    Cell, Claimed, Due, LEFT_AFTER_RUN_NS, Paused, Ran, Rearmed, Repeat, Resumed, Run,
+    Cell, Claimed, Due, LEFT_AFTER_RUN_NS, Paused, ROUNDED_NS, Ran, Rearmed, Repeat, Resumed, Run,
 };
 pub use self::pins::{Limbo, Pinner, Pins};
 pub use crate::internals::{Arena, Doorbell, Drain, Entry, FOREVER, Inbox, Magazines, Sender};

@@ -64,8 +64,9 @@ impl<T: Send + 'static> ServiceHandle<T> {
     /// `true`: the timer goes on. `false`: nothing has changed. The timer is not paused, or it is
     /// gone.
     ///
-    /// However often a timer is paused, the rounding does not add up. A periodic timer of a fixed
-    /// rate goes on with its period from the run that was left.
+    /// However often a timer is paused, the rounding does not add up, over the runs of a periodic
+    /// timer either. Only the reading of the clock does, by up to 2 us each time. A periodic timer
+    /// of a fixed rate goes on with its period from the run that was left.
     ///
     /// Cost: as [`schedule`](Self::schedule), and another compare-and-swap. It may wait as
     /// [`pause`](Self::pause) does.

@@ -113,6 +113,9 @@ pub enum Fault {
     RearmOverPause,
     /// RunLast: the owner does not say that its run is the last one.
     RunLastUnmarked,
+    /// ResumeFile, RunFile: what was noted of the rounding of a filing stays, though the filing did
+    /// not come about.
+    ResumeFileRemembered,
     /// ResumeFile: a resume files the timer without looking whether it was cancelled.
     ResumeFilesBlindly,
     /// RunBegin: a run that begins does not compare the generation.

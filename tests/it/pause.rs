@@ -101,6 +101,47 @@ fn pauses_add_nothing_up_and_take_nothing_away() {
     assert!(passed < 12 * MS, "pauses add nothing up: {passed:?}");
 }
 
+/// A fixed rate that is paused once a period.
+#[test]
+fn pauses_of_a_fixed_rate_add_nothing_up() {
+    let world = World::new();
+    let id = world.service.every(10 * MS).start(world.note()).unwrap();
+    let (step, mut passed, mut steps) = (MS / 4, Duration::ZERO, 0_u32);
+    let mut runs = 0;
+    while runs < 100 {
+        world.clock.advance(step);
+        runs += world.ran().len();
+        passed += step;
+        steps += 1;
+        if steps.is_multiple_of(37) {
+            assert!(world.service.pause(id));
+            world.clock.advance(7 * MS + MS / 3);
+            assert!(world.service.resume(id));
+        }
+    }
+    assert!(passed >= 1_000 * MS, "early: {passed:?}");
+    // The first pause counts from a deadline that was rounded up, the last run is, too.
+    assert!(passed < 1_003 * MS, "pauses add nothing up: {passed:?}");
+}
+
+/// The tick to which a resume has rounded up may be the tick of a move after it.
+#[test]
+fn a_move_to_the_tick_of_a_resume_is_not_early() {
+    let clock = ManualClock::new();
+    let builder = TimerService::builder().clock(clock.clone());
+    let service = builder.tick(SECOND).start().unwrap();
+    clock.advance(100 * MS);
+    let id = service.schedule(10 * SECOND, || ()).unwrap();
+    assert!(service.pause(id));
+    clock.advance(100 * MS);
+    assert!(service.resume(id), "its deadline is rounded up by 0.9 s");
+    let before = service.deadline(id);
+    assert!(service.reschedule(id, 11_700 * MS));
+    assert_eq!(service.deadline(id), before, "the same tick");
+    assert!(service.pause(id));
+    assert!(service.remaining(id) >= Some(11_700 * MS), "it is early");
+}
+
 #[test]
 fn a_timer_that_is_due_can_be_paused_until_it_fires() {
     let world = World::new();

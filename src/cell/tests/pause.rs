@@ -215,7 +215,7 @@ fn a_run_that_is_paused_is_the_last_until_it_is_resumed() {
     assert!(matches!(cell.set_left(GENERATION, 1, true), LeftSet::Gone));
     assert!(cell.claim_waiting().is_none(), "a run has it");
     // SAFETY: the run is ours.
-    let filed_again = unsafe { cell.file_again(repeat, DueAt::new(110, SHARD), 10) };
+    let filed_again = unsafe { cell.file_again(repeat, DueAt::new(110, SHARD), 10, None) };
     assert!(matches!(filed_again, Err(NotFiled::Paused)));
     assert_eq!(left(&armed), Some(10));
     assert_eq!(resumed(&armed, 500), filed(510, GENERATION + 2));
@@ -231,7 +231,7 @@ fn a_run_that_is_paused_is_the_last_until_it_is_resumed() {
     assert!(matches!(pause(&armed, 0), Paused::InRun));
     assert!(matches!(resume(&armed, 0), Resumed::InRun));
     // SAFETY: as above.
-    let again = unsafe { cell.file_again(repeat, DueAt::new(110, SHARD), 10) };
+    let again = unsafe { cell.file_again(repeat, DueAt::new(110, SHARD), 10, None) };
     assert!(matches!(again, Ok(again) if again == filed(110, GENERATION + 1)));
     drop(armed.run(110, GENERATION + 1));
     assert!(!cell.is_resumed(DueAt::new(110, SHARD)));
@@ -246,7 +246,7 @@ fn a_run_that_is_paused_is_the_last_until_it_is_resumed() {
             let claimed = cell.claim_repeat().expect("it runs");
             assert!(claimed.content.is_none() && claimed.index.is_none());
             // SAFETY: as above.
-            let ended = unsafe { cell.file_again(repeat, DueAt::new(110, SHARD), 10) };
+            let ended = unsafe { cell.file_again(repeat, DueAt::new(110, SHARD), 10, None) };
             assert!(matches!(ended, Err(NotFiled::Ended(_, Some(INDEX)))));
         } else {
             // SAFETY: as above.
@@ -260,12 +260,8 @@ fn a_run_that_is_paused_is_the_last_until_it_is_resumed() {
 fn a_timer_by_the_wall_clock_has_nothing_left_and_knows_that_it_was_resumed() {
     let by_wall = || {
         let fixture = Fixture::new();
-        let run = RunClosure::Plain(Box::new(|| ()));
-        let look = Box::new(|_, _| Some(Duration::from_secs(1)));
-        let next_look = Some(Arc::new(NextLook::default()));
-        let repeat = Box::new(Repeat::by_wall(look, next_look, 100, 3, run));
         // SAFETY: no other thread uses the cell.
-        unsafe { fixture.cell().fill(DueAt::new(100, SHARD), repeat) };
+        unsafe { fixture.cell().fill(DueAt::new(100, SHARD), by_wall()) };
         fixture
     };
     let armed = by_wall();
@@ -306,4 +302,94 @@ fn a_timer_by_the_wall_clock_has_nothing_left_and_knows_that_it_was_resumed() {
     let paused = armed.cell().halt(birth, |deadline| deadline - 30, true);
     assert!(matches!(paused, Paused::Waits { .. }));
     assert_eq!(left(&armed), Some(70));
+}
+
+/// Of a resume or a pause that lost to a cancel, nothing is noted for the cell's next timer, which
+/// may have the generation that the lost one would have got.
+#[test]
+fn what_lost_to_a_cancel_leaves_no_mark() {
+    let armed = Fixture::armed(100);
+    let cell = armed.cell();
+    pause(&armed, 30);
+    let cancel = |left_ns| {
+        assert!(cell.claim_id(GENERATION).expect("it waits").index.is_none());
+        (200 + left_ns, 3)
+    };
+    let lost = cell.resume(GENERATION, cancel, true);
+    assert!(matches!(lost, Resumed::Cancelled { index: Some(INDEX) }));
+    // SAFETY: the resume gave us the index.
+    let birth = unsafe { cell.fill(DueAt::new(100, SHARD), Payload("payload")) };
+    assert_eq!(birth, GENERATION + 2);
+    let paused = cell.halt(birth, |deadline| deadline - 30, true);
+    assert!(matches!(paused, Paused::Waits { .. }));
+    assert_eq!(left(&armed), Some(70), "too little is left");
+
+    // A pause: the next timer, of the wall clock, was moved to sooner, and not resumed.
+    let armed = Fixture::armed(100);
+    let cell = armed.cell();
+    let cancel = |deadline| {
+        assert!(cell.claim_id(GENERATION).expect("it waits").index.is_none());
+        deadline
+    };
+    let lost = cell.halt(GENERATION, cancel, true);
+    assert!(matches!(
+        lost,
+        Paused::Cancelled {
+            index: Some(INDEX),
+            ..
+        }
+    ));
+    // SAFETY: as above.
+    let birth = unsafe { cell.fill(DueAt::new(100, SHARD), by_wall()) };
+    assert_eq!(birth, GENERATION + 1);
+    let moved = cell.rearm(birth, 50);
+    assert!(matches!(moved, Rearmed::Refiled { .. }));
+    let begun = cell.begin(entry(50, GENERATION + 2));
+    assert!(matches!(begun, RunBegun::Run { .. }));
+    assert!(!cell.is_resumed(DueAt::new(50, SHARD)), "a move is lost");
+}
+
+/// A move to the very tick for which a resume has filed the timer: the rounding is not that of the
+/// new deadline.
+#[test]
+fn a_move_to_the_same_tick_forgets_the_rounding() {
+    let armed = Fixture::armed(100);
+    pause(&armed, 30);
+    assert_eq!(resumed(&armed, 200).entry.deadline(), 270);
+    let moved = armed.cell().rearm(GENERATION, 270);
+    assert!(matches!(moved, Rearmed::Refiled { new, .. } if new.entry.deadline() == 270));
+    pause(&armed, 210);
+    assert_eq!(left(&armed), Some(60));
+    // One that was never paused stays where it is.
+    let armed = Fixture::armed(100);
+    let moved = armed.cell().rearm(GENERATION, 100);
+    assert!(matches!(moved, Rearmed::Done { .. }));
+}
+
+/// The rounding of a run that follows a pause is noted, too.
+#[test]
+fn what_a_run_has_rounded_up_is_not_left() {
+    let armed = Fixture::repeating(100);
+    let cell = armed.cell();
+    pause(&armed, 30);
+    assert_eq!(resumed(&armed, 200), filed(270, GENERATION + 2));
+    let repeat = armed.run(270, GENERATION + 2);
+    assert_eq!(cell.run_rounded_ns(DueAt::new(270, SHARD)), Some(3));
+    // SAFETY: the run is ours.
+    let again = unsafe { cell.file_again(repeat, DueAt::new(280, SHARD), 7, Some(4)) };
+    assert!(matches!(again, Ok(again) if again == filed(280, GENERATION + 3)));
+    pause(&armed, 272);
+    assert_eq!(left(&armed), Some(4));
+    assert_eq!(resumed(&armed, 300), filed(304, GENERATION + 5));
+    // Moved since: the deadline is what somebody asked for.
+    assert!(matches!(cell.rearm(GENERATION, 400), Rearmed::Done { .. }));
+    drop(armed.run(400, GENERATION + 5));
+    assert_eq!(cell.run_rounded_ns(DueAt::new(400, SHARD)), None);
+}
+
+fn by_wall() -> Box<Repeat> {
+    let run = RunClosure::Plain(Box::new(|| ()));
+    let look = Box::new(|_, _| Some(Duration::from_secs(1)));
+    let next_look = Some(Arc::new(NextLook::default()));
+    Box::new(Repeat::by_wall(look, next_look, 100, 3, run))
 }

@@ -36,6 +36,16 @@ pub(crate) struct Run {
     pub(crate) due_at: DueAt,
 }
 
+/// What a pause finds of a timer whose run has ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LeftAfterRun {
+    /// What is left until the next run, if the timer was paused in its run.
+    left_ns: u64,
+    /// By how much the deadline of the next run was rounded up. `None`: the timer was not paused so
+    /// far, and counts from the deadline.
+    rounded_ns: Option<u64>,
+}
+
 impl<T: Send + 'static> Engine<T> {
     /// Arms a periodic timer.
     pub(crate) fn arm_repeat(
@@ -101,7 +111,10 @@ impl<T: Send + 'static> Engine<T> {
             return now_ns;
         };
         repeat.claimed(run.due_at.deadline(), |deadline| {
-            self.tick.start(Tick(deadline)).0
+            let rounded_ns = self.cells.run_rounded_ns(run);
+            let start_ns = self.tick.start(Tick(deadline)).0;
+            let at_ns = start_ns.saturating_sub(rounded_ns.unwrap_or(0));
+            (at_ns, rounded_ns.is_some())
         });
         let (due, sets) = if repeat.goes_by_wall() {
             self.look_at_wall(run, &mut repeat)
@@ -141,10 +154,17 @@ impl<T: Send + 'static> Engine<T> {
         repeat.file(deadline);
         let due_at = DueAt::new(deadline, run.due_at.shard());
         let run = Run { due_at, ..run };
+        let left = LeftAfterRun {
+            left_ns: at.0 - now_ns,
+            rounded_ns: repeat.was_paused().then(|| {
+                let Nanos(start_ns) = self.tick.start(Tick(deadline));
+                start_ns.saturating_sub(at.0)
+            }),
+        };
         // (`move`: what it borrows would lie in memory.)
         let ended = self
             .cells
-            .with_local(move |local| self.cells.file_again(local, run, repeat, at.0 - now_ns));
+            .with_local(move |local| self.cells.file_again(local, run, repeat, left));
         if let Some(repeat) = ended {
             self.drop_repeat(repeat);
         }
@@ -263,12 +283,16 @@ impl<T: Send + 'static> Cells<T> {
         local: &mut Local,
         run: Run,
         repeat: Box<Repeat>,
-        left_ns: u64,
+        left: LeftAfterRun,
     ) -> Option<Box<Repeat>> {
+        let LeftAfterRun {
+            left_ns,
+            rounded_ns,
+        } = left;
         // SAFETY: the cell is RUNNING, so no magazine has its index, and its page is not retired.
         let cell = unsafe { self.arena.held(run.cell) };
         // SAFETY: the caller has the content, so it has begun the run; it ends the run here.
-        match unsafe { cell.file_again(repeat, run.due_at, left_ns) } {
+        match unsafe { cell.file_again(repeat, run.due_at, left_ns, rounded_ns) } {
             Ok(filed) => {
                 self.send(local, filed);
                 None
@@ -286,6 +310,15 @@ impl<T: Send + 'static> Cells<T> {
     fn is_resumed(&self, run: Run) -> bool {
         // SAFETY: as in `file_again`.
         unsafe { self.arena.held(run.cell) }.is_resumed(run.due_at)
+    }
+
+    /// By how much the deadline of a run that has begun was rounded up, if the timer was paused
+    /// before, and was not moved since.
+    #[cold]
+    #[inline(never)]
+    fn run_rounded_ns(&self, run: Run) -> Option<u64> {
+        // SAFETY: as in `file_again`.
+        unsafe { self.arena.held(run.cell) }.run_rounded_ns(run.due_at)
     }
 
     /// Ends a periodic timer after its last run, or in place of it. The caller has begun the run.

@@ -91,6 +91,9 @@ pub enum Resumed {
 /// What is left of a timer that is paused in its run.
 pub const LEFT_AFTER_RUN_NS: u64 = 9;
 
+/// By how much a deadline is rounded up by a resume, or by a run.
+pub const ROUNDED_NS: u64 = 1;
+
 /// What a cancel did.
 #[derive(Debug)]
 pub struct Claimed<T> {
@@ -175,7 +178,7 @@ impl<T> Cell<T> {
         // SAFETY: it has begun, above.
         match unsafe {
             self.cell_ref()
-                .file_again(repeat, due_at, LEFT_AFTER_RUN_NS)
+                .file_again(repeat, due_at, LEFT_AFTER_RUN_NS, Some(ROUNDED_NS))
         } {
             Ok(filed) => Ran::Again(Entry(filed.entry)),
             Err(cell::NotFiled::Paused) => Ran::Paused,
@@ -209,7 +212,7 @@ impl<T> Cell<T> {
     pub fn resume(&self, birth: u64, now: u64) -> Resumed {
         match self
             .cell_ref()
-            .resume(birth, |left_ns| (now + left_ns, 0), true)
+            .resume(birth, |left_ns| (now + left_ns, ROUNDED_NS), true)
         {
             cell::Resumed::Unchanged => Resumed::Unchanged,
             cell::Resumed::InRun => Resumed::InRun,
