@@ -15,8 +15,8 @@ use std::ptr::NonNull;
 pub(crate) struct Claimed<T> {
     /// `None`: a periodic timer's run is in progress, has the content, and drops it.
     pub(crate) content: Option<Content<T>>,
-    /// The entry that is dead now. `None`: another thread sends its tombstone, or the entry has
-    /// left the wheel already.
+    /// The entry that is dead now; if the timer was paused, one that never was. `None`: another
+    /// thread sends its tombstone, or the entry has left the wheel already.
     pub(crate) filed: Option<Filed>,
     /// The timer's deadline and shard. If it was paused, what is left of it.
     pub(crate) due_at: DueAt,
@@ -261,10 +261,13 @@ impl<T> CellRef<'_, T> {
                 self.cell.exchange(word, word.freed())?;
                 // SAFETY: ClaimRead. As in `claim_due`: no thread runs, pauses or resumes it.
                 let content = Some(unsafe { self.cell.take_content(word) });
+                let shard = self.due_at().shard();
+                // It has no entry. The tombstone of one that never was tells the shard, which may
+                // be asleep, that a cell is free: after messages it looks for memory to give back.
                 Ok(Claimed {
                     content,
-                    filed: None,
-                    due_at: DueAt::left(self.left_ns(), self.due_at().shard()),
+                    filed: Some(self.filed(0, shard, word)),
+                    due_at: DueAt::left(self.left_ns(), shard),
                     index: self.index(word),
                 })
             }

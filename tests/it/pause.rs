@@ -201,6 +201,27 @@ fn a_paused_timer_is_cancelled_and_taken() {
     assert_eq!(Arc::strong_count(&alive), 1, "dropped with the service");
 }
 
+/// A shard that sleeps would not look for free memory.
+#[test]
+fn the_shard_is_told_of_a_paused_timer_that_is_cancelled() {
+    let world = World::new();
+    let drained = || {
+        world.clock.advance(Duration::ZERO);
+        world.service.stats().shards[0].machinery.drained()
+    };
+    let id = world.service.schedule(HOUR, || ()).unwrap();
+    world.pause(id);
+    let before = drained();
+    assert!(world.service.cancel(id));
+    assert_eq!(drained(), before + 1);
+    let machinery = world.service.stats().shards[0].machinery;
+    assert!(
+        machinery
+            .figures()
+            .all(|(name, figure)| name != "holes" || figure == 0)
+    );
+}
+
 #[test]
 fn a_move_sets_what_is_left() {
     let world = World::new();

@@ -138,7 +138,8 @@ fn what_is_left_is_handed_out_with_a_paused_timer() {
         assert!(matches!(claimed.content, Some(Content::Payload("payload"))));
         assert_eq!(
             (claimed.filed, claimed.due_at.left_ns(), claimed.index),
-            (None, Some(70), Some(INDEX))
+            (Some(filed(0, GENERATION + 1)), Some(70), Some(INDEX)),
+            "the shard is told of the free cell"
         );
         assert_eq!(claimed.due_at.shard(), SHARD);
         assert!(way(&armed).is_none() && !armed.cell().is_pending(GENERATION));
