@@ -208,11 +208,12 @@ impl Interval {
     pub fn reset_after(&mut self, delay: Duration) {
         // Not `soon_ns`, which may be up to 2 us ahead: a tick without a delay is ready at the
         // first poll.
-        let at_ns = self.handle().now_ns().saturating_add(nanos(delay));
+        let now_ns = self.handle().now_ns();
+        let at_ns = now_ns.saturating_add(nanos(delay));
         self.at = self.handle().instant(at_ns);
         self.at_ns = signed(at_ns);
         self.waiting.move_to(at_ns);
-        self.pause_anew();
+        self.pause_anew(now_ns);
     }
 
     /// Lets the next tick come at a point in time, and later ones a period apart from there on.
@@ -238,7 +239,7 @@ impl Interval {
         self.at = at;
         self.at_ns = signed(at_ns) - signed(nanos(before));
         self.waiting.move_to(at_ns);
-        self.pause_anew();
+        self.pause_anew(self.handle().now_ns());
     }
 
     /// Pauses it: no tick comes until [`resume`](Self::resume). All ticks are later then by the
@@ -269,9 +270,10 @@ impl Interval {
     /// # Ok::<(), wheelwork::StartError>(())
     /// ```
     pub fn pause(&mut self) -> bool {
-        let is_paused = self.waiting.pause();
+        let now_ns = self.handle().now_ns();
+        let is_paused = self.waiting.pause(now_ns);
         if is_paused {
-            self.paused_ns = Some(self.handle().now_ns());
+            self.paused_ns = Some(now_ns);
         }
         is_paused
     }
@@ -282,11 +284,11 @@ impl Interval {
     /// # Example
     /// See [`pause`](Self::pause).
     pub fn resume(&mut self) -> bool {
-        let Some(paused_ns) = self.paused_ns.take() else {
+        // Of both the same readings: else a tick might come before the time for which it is meant.
+        let (Some(paused_ns), Some(now_ns)) = (self.paused_ns.take(), self.waiting.resume()) else {
             return false;
         };
-        self.waiting.resume();
-        let moved_ns = self.handle().now_ns().saturating_sub(paused_ns);
+        let moved_ns = now_ns.saturating_sub(paused_ns);
         self.at = later(self.at, Duration::from_nanos(moved_ns));
         self.at_ns = self.at_ns.saturating_add(signed(moved_ns));
         true
@@ -299,9 +301,10 @@ impl Interval {
     }
 
     /// If it is paused, the pause counts from now on: the next tick was set by the present time.
-    fn pause_anew(&mut self) {
+    fn pause_anew(&mut self, now_ns: u64) {
         if self.paused_ns.is_some() {
-            self.paused_ns = Some(self.handle().now_ns());
+            self.waiting.leave_from(now_ns);
+            self.paused_ns = Some(now_ns);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::timers::Home;
 use super::waiting::Waiting;
-use crate::time::later;
+use crate::time::{later, nanos};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -85,6 +85,10 @@ impl Sleep {
         let (deadline, at_ns) = home.after(delay);
         self.deadline = deadline;
         self.waiting.move_ahead(at_ns);
+        if self.waiting.is_paused() {
+            // All of the delay is left.
+            self.waiting.leave_from(at_ns.saturating_sub(nanos(delay)));
+        }
     }
 
     /// Pauses it: it is not ready until [`resume`](Self::resume), which goes on with the time that
@@ -113,7 +117,10 @@ impl Sleep {
     /// # Ok::<(), wheelwork::StartError>(())
     /// ```
     pub fn pause(&mut self) -> bool {
-        !self.is_elapsed() && self.waiting.pause()
+        !self.is_elapsed() && {
+            let now_ns = self.waiting.home().handle().now_ns();
+            self.waiting.pause(now_ns)
+        }
     }
 
     /// Goes on after a [`pause`](Self::pause). A task that waits is woken when what was left has
@@ -123,7 +130,7 @@ impl Sleep {
     /// See [`pause`](Self::pause).
     pub fn resume(&mut self) -> bool {
         let before_ns = self.waiting.at_ns();
-        let is_resumed = self.waiting.resume();
+        let is_resumed = self.waiting.resume().is_some();
         if is_resumed {
             let moved_ns = self.waiting.at_ns().saturating_sub(before_ns);
             self.deadline = later(self.deadline, Duration::from_nanos(moved_ns));

@@ -126,12 +126,13 @@ impl Waiting {
         self.due.left.is_some()
     }
 
-    /// Waits no more until it is resumed, even if its time has come. `false`: it is paused already.
-    pub(super) fn pause(&mut self) -> bool {
+    /// Waits no more until it is resumed, even if its time has come. What is left is counted from
+    /// `now_ns`. `false`: it is paused already.
+    pub(super) fn pause(&mut self, now_ns: u64) -> bool {
         if self.is_paused() {
             return false;
         }
-        self.set_left();
+        self.leave_from(now_ns);
         match self.wait {
             // Its timer may go off just now. Then its task is woken, and arms another one.
             Wait::Armed(id, _) => _ = self.due.home.handle().pause(id),
@@ -140,11 +141,10 @@ impl Waiting {
         true
     }
 
-    /// Waits for what was left. `false`: it is not paused.
-    pub(super) fn resume(&mut self) -> bool {
-        let Some(left_ns) = self.due.left_ns() else {
-            return false;
-        };
+    /// Waits for what was left. Returns the time from which that is counted. `None`: it is not
+    /// paused.
+    pub(super) fn resume(&mut self) -> Option<u64> {
+        let left_ns = self.due.left_ns()?;
         self.due.left = None;
         let now_ns = self.due.home.handle().soon_ns();
         self.due.set(now_ns.saturating_add(left_ns));
@@ -156,12 +156,16 @@ impl Waiting {
             // Nothing was left; or somebody else has ended its timer, or resumed it.
             self.wait.follow(&self.due, true);
         }
-        true
+        Some(now_ns)
     }
 
     /// What is left from now on.
     fn set_left(&mut self) {
-        let now_ns = self.due.home.handle().now_ns();
+        self.leave_from(self.due.home.handle().now_ns());
+    }
+
+    /// Sets what is left, from `now_ns` on, of one that is paused.
+    pub(super) fn leave_from(&mut self, now_ns: u64) {
         let left_ns = self.due.at_ns.saturating_sub(now_ns);
         self.due.left = Some(NonZeroU64::MIN.saturating_add(left_ns));
     }

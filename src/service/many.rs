@@ -143,18 +143,18 @@ impl<T: Send + 'static> ServiceHandle<T> {
     ) -> usize {
         let engine = &*self.engine;
         let delay_ns = time::nanos(delay).max(1);
-        let (mut moved, mut deadline) = (0, None);
+        let (mut moved, mut place) = (0, None);
         ids_in_chunks(ids, |chunk| {
             engine.cells.with_local(|local| {
                 let now = || {
                     let now_ns = engine.clock.arming_now_ns(&mut local.anchor);
-                    engine.tick.deadline(Nanos(now_ns + delay_ns)).0
+                    (engine.tick.deadline(Nanos(now_ns + delay_ns)).0, now_ns)
                 };
-                let deadline = *deadline.get_or_insert_with(now);
+                let (deadline, now_ns) = *place.get_or_insert_with(now);
                 moved += engine
                     .cells
                     .rearm_many(local, chunk, deadline, |local, id| {
-                        engine.rearm_paused(local, id, deadline)
+                        engine.rearm_paused(local, id, deadline, now_ns)
                     });
             });
         });

@@ -4,7 +4,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 use wheelwork::future::{Interval, Sleep, Timers};
@@ -235,4 +235,30 @@ fn a_paused_value_of_a_queue_does_not_come() {
     let drained = queue.drain();
     assert_eq!(drained[0].deadline(), clock.now() + 9 * MS);
     assert!(!queue.resume(keys[0]) && !queue.pause(keys[1]) && queue.is_empty());
+}
+
+/// The clock moves on while an interval is resumed.
+#[test]
+fn no_tick_comes_before_its_time() {
+    let (clock, timers) = timers();
+    let ends = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ends.load(Relaxed) {
+                clock.advance(MS);
+            }
+        });
+        let mut frames = timers.interval(5 * MS);
+        let mut context = Context::from_waker(Waker::noop());
+        let mut early = 0;
+        for _ in 0..20_000 {
+            frames.pause();
+            frames.resume();
+            if let Poll::Ready(at) = frames.poll_tick(&mut context) {
+                early += u32::from(at > clock.now());
+            }
+        }
+        ends.store(true, Relaxed);
+        assert_eq!(early, 0, "ticks are meant for later times");
+    });
 }

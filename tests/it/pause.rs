@@ -201,6 +201,33 @@ fn a_paused_timer_is_cancelled_and_taken() {
     assert_eq!(Arc::strong_count(&alive), 1, "dropped with the service");
 }
 
+/// The clock moves on while paused timers are moved: all that was asked for is left.
+#[test]
+fn a_move_of_a_paused_timer_takes_nothing_away() {
+    let world = World::new();
+    let ends = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ends.load(Relaxed) {
+                world.clock.advance(MS);
+            }
+        });
+        let id = world.service.schedule(HOUR, || ()).unwrap();
+        world.pause(id);
+        let mut short = 0;
+        for round in 0..300_000 {
+            if round % 2 == 0 {
+                assert!(world.service.reschedule(id, SECOND));
+            } else {
+                assert_eq!(world.service.reschedule_many([id], SECOND), 1);
+            }
+            short += u32::from(world.service.remaining(id) < Some(SECOND));
+        }
+        ends.store(true, Relaxed);
+        assert_eq!(short, 0, "too little is left");
+    });
+}
+
 /// A shard that sleeps would not look for free memory.
 #[test]
 fn the_shard_is_told_of_a_paused_timer_that_is_cancelled() {

@@ -124,7 +124,7 @@ impl<T: Send + 'static> Engine<T> {
             match self.cells.rearm(local, id, deadline) {
                 Moved::Yes => true,
                 Moved::No => false,
-                Moved::Paused => self.rearm_paused(local, id, deadline),
+                Moved::Paused => self.rearm_paused(local, id, deadline, now_ns),
             }
         })
     }

@@ -41,14 +41,20 @@ impl<T: Send + 'static> Engine<T> {
     }
 
     /// Moves a timer that was paused when it was looked at. If it still is, what is left of it is
-    /// then the time until the tick. Else moves it to the tick.
+    /// then the time from `now_ns` until the tick. Else moves it to the tick. (The caller has
+    /// computed the tick from `now_ns`. By a later reading, less would be left than was asked for.)
     #[cold]
     #[inline(never)]
-    pub(crate) fn rearm_paused(&self, local: &mut Local, id: TimerId, deadline: u64) -> bool {
+    pub(crate) fn rearm_paused(
+        &self,
+        local: &mut Local,
+        id: TimerId,
+        deadline: u64,
+        now_ns: u64,
+    ) -> bool {
         let waits = !self.cells.shared.is_forked();
+        let left_ns = self.tick.start(Tick(deadline)).0.saturating_sub(now_ns);
         loop {
-            let now_ns = self.clock.now_ns();
-            let left_ns = self.tick.start(Tick(deadline)).0.saturating_sub(now_ns);
             match self.cells.set_left(local, id, left_ns, waits) {
                 Moved::Yes => return true,
                 Moved::No => return false,

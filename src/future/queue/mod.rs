@@ -275,6 +275,9 @@ impl<T> DelayQueue<T> {
     /// Lets a value come after `delay`. `false` if it is gone. Amortized O(1).
     pub fn reset(&mut self, key: Key, delay: Duration) -> bool {
         let deadline = self.after(delay);
+        if self.is_paused(key) {
+            return self.set_left(key, delay);
+        }
         self.move_to(key, deadline)
     }
 
@@ -298,7 +301,9 @@ impl<T> DelayQueue<T> {
 
     fn move_to(&mut self, key: Key, (deadline, tick): (Deadline, u64)) -> bool {
         if self.is_paused(key) {
-            return self.set_left(key, deadline);
+            let now = self.home.handle().now();
+            let left = deadline.instant(self.base).saturating_duration_since(now);
+            return self.set_left(key, left);
         }
         let queued = self
             .handle(key)

@@ -92,10 +92,8 @@ impl<T> DelayQueue<T> {
         tick == Some(PAUSED)
     }
 
-    /// Sets what is left of a paused value: until this deadline.
-    pub(super) fn set_left(&mut self, key: Key, deadline: Deadline) -> bool {
-        let now = self.home.handle().now();
-        let left: Duration = deadline.instant(self.base).saturating_duration_since(now);
+    /// Sets what is left of a paused value.
+    pub(super) fn set_left(&mut self, key: Key, left: Duration) -> bool {
         let queued = self
             .handle(key)
             .and_then(|handle| self.wheel.get_mut(handle));
