@@ -11,7 +11,7 @@ use super::waiting::Waiting;
 use crate::engine::id::TimerId;
 use crate::repeat::{NextLook, Repeat};
 use crate::service::inspect::WallReading;
-use crate::time::nanos;
+use crate::time::{NANOS_MAX, Nanos, nanos};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -63,6 +63,10 @@ impl WallWaiting {
             }
             match self.look(&mut look) {
                 Look::Over(over) => return Poll::Ready(over),
+                // Time has ended before the wait has: it waits for nothing.
+                Look::Lasts(_) if self.waiting.is_over() && self.has_ended() => {
+                    return Poll::Pending;
+                }
                 // The wait is polled next: a task that is woken for nothing costs little.
                 Look::Lasts(_) => {}
             }
@@ -83,6 +87,13 @@ impl WallWaiting {
         };
         self.waiting.move_to(now_ns.saturating_add(nanos(delay)));
         found
+    }
+
+    /// Whether the service's clock shows its last tick.
+    fn has_ended(&self) -> bool {
+        let handle = self.home().handle();
+        let ticks = handle.ticks();
+        handle.now_ns() >= ticks.start(ticks.deadline(Nanos(NANOS_MAX))).0
     }
 
     /// On a manual clock: lets whoever sets the time of day bring the next look forward. If it was

@@ -262,3 +262,52 @@ fn no_tick_comes_before_its_time() {
         assert_eq!(early, 0, "ticks are meant for later times");
     });
 }
+
+/// A queue of paused values waits for no time: not for the end of time either.
+#[test]
+fn a_queue_of_paused_values_waits_for_calls() {
+    for tick in [MS, MS / 1_000] {
+        let clock = ManualClock::new();
+        let builder = TimerService::builder().clock(clock.clone()).tick(tick);
+        let timers = Timers::start(builder).unwrap();
+        let (task, waker) = Task::new();
+        let mut context = Context::from_waker(&waker);
+        let mut queue = timers.delay_queue();
+        let keys = [10, 20].map(|ms| queue.insert(ms, ms * MS));
+        assert!(queue.poll_expired(&mut context).is_pending());
+        assert!(keys.map(|key| queue.pause(key)) == [true; 2]);
+        clock.advance(HOUR);
+        while task.woken() > 0 {
+            assert!(queue.poll_expired(&mut context).is_pending());
+            clock.advance(HOUR);
+        }
+        // One that comes before.
+        let key = queue.insert(5, 5 * MS);
+        clock.advance(5 * MS);
+        assert_eq!(task.woken(), 1);
+        let Poll::Ready(Some(expired)) = queue.poll_expired(&mut context) else {
+            panic!("its time has come")
+        };
+        assert_eq!(expired.key(), key);
+        assert!(queue.poll_expired(&mut context).is_pending());
+        // One that goes on.
+        assert!(queue.resume(keys[1]));
+        clock.advance(20 * MS);
+        assert_eq!(task.woken(), 1);
+        let Poll::Ready(Some(expired)) = queue.poll_expired(&mut context) else {
+            panic!("its time has come")
+        };
+        assert_eq!(expired.into_inner(), 20);
+        assert!(queue.poll_expired(&mut context).is_pending());
+        clock.advance(Duration::MAX);
+        assert_eq!(task.woken(), 0);
+        assert!(queue.poll_expired(&mut context).is_pending(), "paused");
+        // The last one goes.
+        assert_eq!(queue.remove(keys[0]), Some(10));
+        assert_eq!(task.woken(), 1);
+        assert!(matches!(
+            queue.poll_expired(&mut context),
+            Poll::Ready(None)
+        ));
+    }
+}

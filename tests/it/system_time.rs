@@ -213,6 +213,34 @@ fn next(runs: &mut CalendarRuns, task: &Task) -> Poll<Option<SystemTime>> {
     task.poll(&mut next)
 }
 
+/// A time that a clock never shows: 292 years are the end of a service's time.
+#[test]
+fn a_wait_beyond_the_end_of_time_does_not_end() {
+    let (timers, clock) = manual();
+    let task = Task::new();
+    let mut sleep = timers.sleep_until_system_time(at(1_000 * 366 * DAY));
+    let yearly = Calendar::cron("0 0 1 1 *").unwrap().zone("UTC").unwrap();
+    let mut runs = timers.calendar_runs(yearly);
+    assert!(task.poll(&mut sleep).is_pending());
+    assert!(next(&mut runs, &task).is_pending());
+    clock.advance(Duration::MAX);
+    for _ in 0..3 {
+        assert!(task.poll(&mut sleep).is_pending());
+    }
+    // The run of the year in which time has ended, as all others are missed.
+    assert!(next(&mut runs, &task).is_ready());
+    assert!(next(&mut runs, &task).is_pending());
+
+    // Nor does it keep a test from its end.
+    testing::block_on(async {
+        let (send, receive) = smol::channel::bounded(1);
+        std::thread::spawn(move || send.send_blocking("the answer"));
+        let far = at(1_000 * 366 * DAY);
+        let answer = wheelwork::future::timeout_at_system_time(far, receive.recv());
+        assert_eq!(answer.await, Ok(Ok("the answer")));
+    });
+}
+
 #[test]
 fn runs_come_at_the_times_of_the_calendar() {
     testing::block_on(async {

@@ -30,7 +30,7 @@ const PAUSED: u64 = DEADLINE_MAX;
 /// The last tick of a value that is not paused.
 const TICK_MAX: u64 = PAUSED - 1;
 
-/// When a tick of the wheel begins; for paused values, the end of time.
+/// When a tick of the wheel begins. (For that of paused values, the end of time.)
 fn start_ns(ticks: TickLength, tick: u64) -> u64 {
     if tick == PAUSED {
         return NANOS_MAX;
@@ -268,16 +268,17 @@ impl<T> DelayQueue<T> {
         if self.wheel.is_empty()
             && let Some(waiting) = &mut self.waiting
         {
+            waiting.resume();
             waiting.move_to(0);
         }
     }
 
     /// Lets a value come after `delay`. `false` if it is gone. Amortized O(1).
     pub fn reset(&mut self, key: Key, delay: Duration) -> bool {
-        let deadline = self.after(delay);
         if self.is_paused(key) {
             return self.set_left(key, delay);
         }
+        let deadline = self.after(delay);
         self.move_to(key, deadline)
     }
 
@@ -345,7 +346,8 @@ impl<T> DelayQueue<T> {
                 return Poll::Ready(Some(self.expired(timer, queued)));
             }
             self.polled_ns = self.clock.now_ns();
-            let Tick(later) = self.ticks.whole(Nanos(self.polled_ns));
+            // (At the end of time, too, paused values stay.)
+            let Tick(later) = self.ticks.whole(Nanos(self.polled_ns)).min(Tick(TICK_MAX));
             if now < later {
                 now = later;
                 continue;
@@ -358,7 +360,11 @@ impl<T> DelayQueue<T> {
             let waiting = self
                 .waiting
                 .get_or_insert_with(|| Waiting::new(self.home.clone(), at_ns));
-            if waiting.at_ns() != at_ns {
+            if next == PAUSED {
+                // It waits for a call that lets a value go on, and for no time. (What is left means
+                // nothing. If it were nothing, that call would wake the task at once.)
+                waiting.pause(0);
+            } else if waiting.resume().is_some() || waiting.at_ns() != at_ns {
                 // It is after the reading above.
                 waiting.move_ahead(at_ns);
             }
@@ -383,7 +389,7 @@ impl<T> DelayQueue<T> {
             return;
         };
         let at_ns = start_ns(self.ticks, next);
-        if at_ns < waiting.at_ns() {
+        if next != PAUSED && waiting.resume().is_some() || at_ns < waiting.at_ns() {
             waiting.move_to(at_ns);
         }
     }
