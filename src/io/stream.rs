@@ -75,9 +75,10 @@ impl<T> TimeoutIo<T> {
         self.watch.limits()
     }
 
-    /// Sets other limits, for example when a client has logged in. The limit of the whole counts
-    /// from the beginning, and that of an operation that waits from the beginning of its wait. If
-    /// there was no such limit before, idle time and waits count from now.
+    /// Sets other limits, for example when a client has logged in. A task that waits is woken, and
+    /// polls with the new limits. The limit of the whole counts from the beginning, and that of an
+    /// operation that waits from the beginning of its wait. If there was no such limit before, idle
+    /// time counts from now, and the wait of an operation from its next poll.
     ///
     /// # Example
     /// ```

@@ -64,6 +64,13 @@ impl Watch {
             // Nothing was noted so far.
             self.moved = self.now();
         }
+        // A limit that is set again later does not count a wait of before.
+        if limits.read.is_none() {
+            self.reads_since = None;
+        }
+        if limits.write.is_none() {
+            self.writes_since = None;
+        }
         self.limits = limits;
         self.wakers.wake_all();
     }
@@ -105,10 +112,11 @@ impl Watch {
         if limit.is_some() && self.since(way).is_none() {
             *self.since(way) = Some(self.now());
         }
+        // Without a limit too: one may be set while the task waits.
+        self.wakers.of(way).register(context.waker());
         let Some((over_at, which)) = self.earliest(way) else {
             return Poll::Pending;
         };
-        self.wakers.of(way).register(context.waker());
         let mut sleep = match self.sleep.take() {
             Some(sleep) => sleep,
             None => self.timers.sleep_until(over_at),

@@ -305,6 +305,56 @@ fn a_task_that_waits_looks_again_when_limits_are_set() {
 }
 
 #[test]
+fn a_task_that_waited_without_a_limit_looks_when_one_is_set() {
+    block_on(async {
+        for first in [Limits::new(), Limits::new().write(60 * SECOND)] {
+            let start = elapsed();
+            let (mut stream, _peer) = scripted(first);
+            let wakes = Arc::<Wakes>::default();
+            let waker = wakes.clone().into();
+            let mut context = Context::from_waker(&waker);
+            let mut poll = |stream: &mut TimeoutIo<_>| {
+                let mut buffer = [0; 8];
+                Pin::new(stream).poll_read(&mut context, &mut ReadBuf::new(&mut buffer))
+            };
+            assert!(poll(&mut stream).is_pending());
+            sleep(5 * SECOND).await;
+            stream.set_limits(first.read(10 * SECOND));
+            assert_eq!(wakes.0.load(SeqCst), 1);
+            assert!(poll(&mut stream).is_pending());
+            sleep(10 * SECOND).await;
+            assert_eq!(wakes.0.load(SeqCst), 2);
+            assert!(poll(&mut stream).is_ready());
+            assert_eq!(elapsed(), start + 15 * SECOND);
+        }
+    });
+}
+
+#[test]
+fn a_limit_that_was_taken_away_counts_anew() {
+    block_on(async {
+        let limits = Limits::new().read(5 * SECOND).write(5 * SECOND);
+        let (mut stream, _peer) = scripted(limits);
+        // A read and a write begin to wait.
+        assert!(timeout(SECOND, stream.read_u8()).await.is_err());
+        assert!(timeout(SECOND, stream.write_u8(0)).await.is_err());
+        stream.set_limits(Limits::new());
+        assert!(timeout(60 * SECOND, stream.read_u8()).await.is_err());
+        assert!(timeout(60 * SECOND, stream.write_u8(0)).await.is_err());
+        stream.set_limits(limits);
+        let set = elapsed();
+        assert_eq!(
+            over(stream.read_u8().await),
+            (LimitOver::Read, set + 5 * SECOND)
+        );
+        assert_eq!(
+            over(stream.write_u8(0).await),
+            (LimitOver::Write, set + 10 * SECOND)
+        );
+    });
+}
+
+#[test]
 fn vectored_writes_go_through() {
     block_on(async {
         let (mut stream, peer) = scripted(Limits::new().write(SECOND).idle(9 * SECOND));

@@ -1,6 +1,7 @@
 //! Promise: the limits of a stream end at their times, are renewed by bytes and by nothing else,
 //! and share one timer, which bytes do not move.
 
+mod histories;
 mod limits;
 mod model;
 mod scripted;
