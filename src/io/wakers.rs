@@ -7,6 +7,7 @@
 //! So a task that the wake does not find registered polls a timer that has fired.
 
 use atomic_waker::AtomicWaker;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::task::Wake;
 
@@ -42,9 +43,13 @@ impl Wakers {
         }
     }
 
+    /// Wakers are the user's code, and may panic. The other task is woken all the same.
     pub(super) fn wake_all(&self) {
-        self.read.wake();
+        let read = catch_unwind(AssertUnwindSafe(|| self.read.wake()));
         self.write.wake();
+        if let Err(panic) = read {
+            resume_unwind(panic);
+        }
     }
 }
 

@@ -1,9 +1,12 @@
 //! A stream that two tasks use, on one thread or on several.
 
 use super::{SECOND, over, scripted};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Wake};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex, split};
-use wheelwork::future::{Timers, sleep};
+use wheelwork::future::{Timers, sleep, timeout};
 use wheelwork::io::{LimitOver, Limits, TimeoutIo};
 use wheelwork::testing::{block_on, spawn};
 
@@ -51,7 +54,7 @@ fn a_task_that_no_longer_waits_holds_up_no_other() {
         let (mut reader, mut writer) = split(stream);
         // A read begins and is given up. Its time comes, and nobody is there.
         let writes = spawn(async move { over(writer.write_u8(0).await) });
-        let read = wheelwork::future::timeout(SECOND, reader.read_u8());
+        let read = timeout(SECOND, reader.read_u8());
         assert!(read.await.is_err());
         assert_eq!(writes.await, (LimitOver::Write, 10 * SECOND));
         assert_eq!(over(reader.read_u8().await), (LimitOver::Read, 10 * SECOND));
@@ -65,7 +68,7 @@ fn the_last_task_that_asked_is_woken() {
         // The read moves from task to task.
         for _ in 0..4 {
             let read = async move {
-                let read = wheelwork::future::timeout(SECOND, stream.read_u8());
+                let read = timeout(SECOND, stream.read_u8());
                 assert!(read.await.is_err());
                 stream
             };
@@ -73,6 +76,31 @@ fn the_last_task_that_asked_is_woken() {
         }
         let read = spawn(async move { over(stream.read_u8().await) });
         assert_eq!(read.await, (LimitOver::Read, 5 * SECOND));
+    });
+}
+
+/// Panics when it is woken.
+struct Panics;
+
+impl Wake for Panics {
+    fn wake(self: Arc<Self>) {
+        panic!("a waker that panics");
+    }
+}
+
+#[test]
+fn a_waker_that_panics_keeps_no_other_task_from_being_woken() {
+    block_on(async {
+        let limits = Limits::new().read(5 * SECOND).write(5 * SECOND);
+        let (stream, _peer) = scripted(limits);
+        let (mut reader, mut writer) = split(stream);
+        let waker = Arc::new(Panics).into();
+        let mut read = pin!(reader.read_u8());
+        let poll = read.as_mut().poll(&mut Context::from_waker(&waker));
+        assert!(poll.is_pending());
+        let write = timeout(60 * SECOND, writer.write_u8(0)).await;
+        assert_eq!(over(write.expect("woken")), (LimitOver::Write, 5 * SECOND));
+        assert_eq!(Timers::current().handle().stats().panics, 1);
     });
 }
 
