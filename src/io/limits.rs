@@ -55,8 +55,12 @@ impl Limits {
         self
     }
 
-    /// How long a write may wait until the other side takes bytes. A flush and a shutdown count as
+    /// How long a write may wait until the stream takes bytes. A flush and a shutdown count as
     /// writes.
+    ///
+    /// A socket of Linux has room again when a third of its send buffer is free, and that buffer
+    /// grows up to 4 MB. So a limit of 10 s may also cut off a client that reads all the time, but
+    /// only 100 KB a second. A smaller buffer (`SO_SNDBUF`) lets slower clients through.
     #[must_use]
     pub const fn write(mut self, limit: Duration) -> Self {
         self.write = Some(limit);

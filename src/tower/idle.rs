@@ -55,7 +55,8 @@ impl IdleWatch {
 ///
 /// Calls are let through, idle or not. So a request that comes at the moment in which the time is
 /// over is answered, if the connection is then closed gracefully: hyper's `graceful_shutdown` lets
-/// calls in flight end, with their bodies. It also waits for the rest of a head that has begun, and
+/// calls in flight end, with their bodies. With HTTP/1 it drops a head of which only a part has
+/// come, unless it is the first one of its connection. It waits for the rest of the first one, and
 /// for clients that do not read. [`Graceful`](super::Graceful) limits that wait.
 /// [The guide](crate::guide::futures#services-of-tower) shows both with hyper.
 ///
