@@ -1,5 +1,6 @@
 //! A server of axum whose limits all run on wheelwork: `cargo run --example axum_server --features
-//! full`.
+//! full`. It serves one client of its own. With an address it serves any, until it is killed:
+//! `... -- 127.0.0.1:8080 idle=5 age=60.5`, with limits in seconds.
 //!
 //! | limit | of | what it is good for |
 //! |---|---|---|
@@ -21,10 +22,12 @@ use futures_lite::StreamExt;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
+use std::collections::BTreeMap;
 use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use wheelwork::future::Timers;
 use wheelwork::io::{Limits as IoLimits, TimeoutIo};
 use wheelwork::tower::{Graceful, IdleService, TimeoutLayer};
@@ -145,8 +148,68 @@ const LIMITS: Limits = Limits {
     grace: Duration::from_secs(300),
 };
 
-#[tokio::main(flavor = "current_thread")]
+impl Limits {
+    /// Sets the limit that an argument is about, for example `idle=60`. `None`: it is about none.
+    fn set(&mut self, argument: &str) -> Option<()> {
+        let (name, seconds) = argument.split_once('=')?;
+        let limit = match name {
+            "header" => &mut self.header,
+            "body" => &mut self.body,
+            "request" => &mut self.request,
+            "write" => &mut self.write,
+            "idle" => &mut self.idle,
+            "age" => &mut self.age,
+            "jitter" => &mut self.jitter,
+            "grace" => &mut self.grace,
+            _ => return None,
+        };
+        *limit = Duration::try_from_secs_f64(seconds.parse().ok()?).ok()?;
+        Some(())
+    }
+}
+
+#[tokio::main]
 async fn main() -> io::Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let Some(address) = arguments.next() else {
+        return serve_one_client().await;
+    };
+    let mut limits = LIMITS;
+    for argument in arguments {
+        let wrong = || io::Error::other(format!("no limit in seconds: {argument}"));
+        limits.set(&argument).ok_or_else(wrong)?;
+    }
+    let address = address.parse().map_err(io::Error::other)?;
+    serve_until_killed(address, limits).await
+}
+
+/// Serves all who connect. Prints from time to time how it goes.
+async fn serve_until_killed(address: SocketAddr, limits: Limits) -> io::Result<()> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    // With the 128 of `TcpListener::bind` clients of a busy server wait for seconds.
+    let listener = socket.listen(4_096)?;
+    println!("listening on {}", listener.local_addr()?);
+    let timers = Timers::current();
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let tell = move |why| _ = tell.send(why);
+    tokio::spawn(serve_all(listener, timers.clone(), limits, tell));
+    let mut ends = BTreeMap::<_, u64>::new();
+    loop {
+        timers.sleep(10 * SECOND).await;
+        while let Ok(why) = told.try_recv() {
+            *ends.entry(why).or_default() += 1;
+        }
+        println!("pending timers: {}; ends: {ends:?}", timers.handle().len());
+    }
+}
+
+/// Serves one client, which asks once.
+async fn serve_one_client() -> io::Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     println!("listening on {address}");
@@ -267,6 +330,16 @@ mod tests {
         assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.ends_with("hello\n"));
     }
 
+    #[test]
+    fn limits_are_set_by_name() {
+        let mut limits = LIMITS;
+        assert_eq!(limits.set("idle=0.5"), Some(()));
+        assert_eq!((limits.idle, limits.age), (SECOND / 2, LIMITS.age));
+        for wrong in ["idle", "idle=", "idle=-1", "idle=1e30", "idel=1", ""] {
+            assert_eq!(limits.set(wrong), None, "{wrong}");
+        }
+    }
+
     #[tokio::test]
     async fn a_silent_client_is_closed_when_it_is_idle() {
         let setup = Setup::new(LIMITS).await;
@@ -308,6 +381,12 @@ mod tests {
         setup.advance(60 * SECOND).await;
         setup.clock.advance(300 * SECOND);
         assert_eq!(setup.end().await.1, "the grace time was over");
+        // After a request hyper takes the connection for an idle one until a head is complete.
+        let mut setup = Setup::new(LIMITS).await;
+        ask(&mut setup).await;
+        setup.send("GET / HTTP/1.1\r\nhost: lo").await;
+        setup.clock.advance(60 * SECOND);
+        assert_eq!(setup.end().await, (String::new(), "it was closed"));
     }
 
     const HALF_A_BODY: &str =
