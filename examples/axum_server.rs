@@ -82,7 +82,7 @@ fn app(timers: &Timers, limits: &Limits) -> Router {
         }))
         .layer((
             HandleErrorLayer::new(|_: BoxError| async { StatusCode::GATEWAY_TIMEOUT }),
-            TimeoutLayer::new(limits.request).timers(timers),
+            TimeoutLayer::on(timers, limits.request),
         ))
 }
 

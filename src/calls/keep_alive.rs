@@ -24,7 +24,7 @@ use std::time::Duration;
 /// })?;
 /// for _ in 0..10 {
 ///     clock.advance(Duration::from_secs(29));
-///     keep_alive.renew(); // Something was sent or has come.
+///     keep_alive.reset(); // Something was sent or has come.
 /// }
 /// assert_eq!(pings.load(Ordering::Relaxed), 0);
 /// clock.advance(Duration::from_secs(60));
@@ -39,7 +39,7 @@ pub struct KeepAlive<T: Send + 'static> {
 }
 
 impl<T: Send + 'static> ServiceHandle<T> {
-    /// Runs a closure when `delay` has passed since the last [`renew`](KeepAlive::renew), or since
+    /// Runs a closure when `delay` has passed since the last [`reset`](KeepAlive::reset), or since
     /// this call if there was none; and again `delay` after the end of each run. For a closure that
     /// is to run only once, arm a timer with [`schedule`](Self::schedule), and move it with
     /// [`reschedule`](Self::reschedule).
@@ -70,7 +70,7 @@ impl<T: Send + 'static> KeepAlive<T> {
     ///
     /// Takes no lock, from any thread. Cost: a [`reschedule`](ServiceHandle::reschedule) to a later
     /// time. It sends no message until the timer has been moved on by more than 65,535 ticks.
-    pub fn renew(&self) -> bool {
+    pub fn reset(&self) -> bool {
         self.timer.reschedule(self.delay)
     }
 }

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// their numbers, peers by their addresses. It is also a stream of what has expired.
 ///
 /// From its deadline on, a value is not found any more: [`get`](Self::get),
-/// [`renew`](Self::renew) and [`remove`](Self::remove) return `None`. It then comes from
+/// [`reset`](Self::reset) and [`remove`](Self::remove) return `None`. It then comes from
 /// [`next`](Self::next), with its key, when a [`Sleep`](super::Sleep) with this deadline would be
 /// ready. So each value leaves the map exactly once: by `remove`, by an [`insert`](Self::insert)
 /// that replaces it, by [`clear`](Self::clear), or by `next`. While the map is empty, `next` gives
@@ -43,14 +43,14 @@ use std::time::{Duration, Instant};
 /// sessions.insert("alice", 1, MINUTE);
 /// sessions.insert("bob", 2, Duration::from_millis(2));
 /// // Alice has sent something.
-/// assert_eq!(sessions.renew("alice", MINUTE), Some(&mut 1));
+/// assert_eq!(sessions.reset("alice", MINUTE), Some(&mut 1));
 /// assert_eq!(sessions.next().await, Some(("bob", 2)));
 /// assert_eq!(sessions.get("bob"), None);
 /// assert_eq!(sessions.remove("alice"), Some(1));
 /// # });
 /// ```
 ///
-/// With the same time for all values, and a `renew` at each use, the value that expires first is
+/// With the same time for all values, and a `reset` at each use, the value that expires first is
 /// the one that was not used for the longest time, to a tick. So a bound for a small cache is one
 /// line. It costs a [`peek`](Self::peek) for each value that comes:
 /// ```
@@ -148,7 +148,7 @@ impl<K: Hash + Eq + Clone, V> DelayMap<K, V> {
 
     /// Lets a key's value live for `delay` from now on, and returns it. `None` if there is none, or
     /// it has expired. Costs a reading of the clock and amortized O(1).
-    pub fn renew<Q: Hash + Eq + ?Sized>(&mut self, key: &Q, delay: Duration) -> Option<&mut V>
+    pub fn reset<Q: Hash + Eq + ?Sized>(&mut self, key: &Q, delay: Duration) -> Option<&mut V>
     where
         K: Borrow<Q>,
     {

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// | [`read`](Self::read) | when a read has to wait | | when a read is ready |
 /// | [`write`](Self::write) | when a write, a flush or a shutdown has to wait | | when one of them is ready |
 /// | [`idle`](Self::idle) | with the `TimeoutIo` | bytes that were read or written | |
-/// | [`whole`](Self::whole) | with the `TimeoutIo` | nothing | |
+/// | [`max_age`](Self::max_age) | with the `TimeoutIo` | nothing | |
 ///
 /// # Example
 /// ```
@@ -29,7 +29,7 @@ pub struct Limits {
     pub(super) read: Option<Duration>,
     pub(super) write: Option<Duration>,
     pub(super) idle: Option<Duration>,
-    pub(super) whole: Option<Duration>,
+    pub(super) max_age: Option<Duration>,
 }
 
 impl Limits {
@@ -40,7 +40,7 @@ impl Limits {
             read: None,
             write: None,
             idle: None,
-            whole: None,
+            max_age: None,
         }
     }
 
@@ -77,8 +77,8 @@ impl Limits {
     /// How long the stream may be used, whatever goes on. From then on each read and each write
     /// fails. A flush and a shutdown are still tried, and fail if they would have to wait.
     #[must_use]
-    pub const fn whole(mut self, limit: Duration) -> Self {
-        self.whole = Some(limit);
+    pub const fn max_age(mut self, limit: Duration) -> Self {
+        self.max_age = Some(limit);
         self
     }
 }
@@ -89,17 +89,17 @@ impl Limits {
 /// # Example
 /// ```
 /// use std::io;
-/// use wheelwork::io::LimitOver;
+/// use wheelwork::io::ElapsedLimit;
 ///
-/// let error = io::Error::from(LimitOver::Write);
+/// let error = io::Error::from(ElapsedLimit::Write);
 /// assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-/// assert_eq!(LimitOver::of(&error), Some(LimitOver::Write));
+/// assert_eq!(ElapsedLimit::of(&error), Some(ElapsedLimit::Write));
 /// assert_eq!(error.to_string(), "the time for a write is over");
-/// assert_eq!(LimitOver::of(&io::Error::other("another error")), None);
+/// assert_eq!(ElapsedLimit::of(&io::Error::other("another error")), None);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum LimitOver {
+pub enum ElapsedLimit {
     /// A read has waited for too long.
     Read,
     /// A write, a flush or a shutdown has waited for too long.
@@ -107,10 +107,10 @@ pub enum LimitOver {
     /// No bytes have gone either way for too long.
     Idle,
     /// The stream has been used for too long.
-    Whole,
+    Age,
 }
 
-impl LimitOver {
+impl ElapsedLimit {
     /// The limit that an error is about. `None`: another error.
     #[must_use]
     pub fn of(error: &io::Error) -> Option<Self> {
@@ -118,21 +118,21 @@ impl LimitOver {
     }
 }
 
-impl fmt::Display for LimitOver {
+impl fmt::Display for ElapsedLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Read => "the time for a read is over",
             Self::Write => "the time for a write is over",
             Self::Idle => "no bytes were read or written for too long",
-            Self::Whole => "the time for the whole stream is over",
+            Self::Age => "the stream is too old",
         })
     }
 }
 
-impl Error for LimitOver {}
+impl Error for ElapsedLimit {}
 
-impl From<LimitOver> for io::Error {
-    fn from(over: LimitOver) -> Self {
+impl From<ElapsedLimit> for io::Error {
+    fn from(over: ElapsedLimit) -> Self {
         Self::new(io::ErrorKind::TimedOut, over)
     }
 }

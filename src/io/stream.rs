@@ -10,8 +10,8 @@ pin_project! {
     /// A stream of bytes with [time limits](Limits).
     ///
     /// A poll asks the stream first. So an operation that is ready at once costs no timer, and
-    /// bytes that are there when a time is over are still read, unless it is the time of the whole
-    /// stream. After an error the stream is still there: a server may write a last message.
+    /// bytes that are there when a time is over are still read, unless the stream is too old. After
+    /// an error the stream is still there: a server may write a last message.
     ///
     /// An error comes to the operations that wait. If none waits when a time is over, the next one
     /// that has to wait fails.
@@ -27,7 +27,7 @@ pin_project! {
     /// A stream has at most one timer, whatever its limits. Bytes do not move it. With limits of a
     /// minute the timer fires about once a minute while bytes go, wakes the task for nothing, and
     /// is set anew. A read or write takes a reading of the clock if there is a limit for idle time
-    /// or for the whole, or if it has to wait. The limits take some 300 bytes, 64 of them apart.
+    /// or an age, or if it has to wait. The limits take some 300 bytes, 64 of them apart.
     ///
     /// # Example
     /// See the [module](super)'s.
@@ -76,7 +76,7 @@ impl<T> TimeoutIo<T> {
     }
 
     /// Sets other limits, for example when a client has logged in. A task that waits is woken, and
-    /// polls with the new limits. The limit of the whole counts from the beginning, and that of an
+    /// polls with the new limits. The age counts from the beginning, and that of an
     /// operation that waits from the beginning of its wait. If there was no such limit before, idle
     /// time counts from now, and the wait of an operation from its next poll.
     ///

@@ -11,7 +11,7 @@
 //! Invariant: the timer is set to no later time than that of each limit of a way that waits, or the
 //! task of that way has been woken and will look.
 
-use super::limits::{LimitOver, Limits};
+use super::limits::{ElapsedLimit, Limits};
 use super::wakers::{Wakers, Way};
 use crate::future::{Sleep, Timers};
 use crate::time::later;
@@ -77,8 +77,8 @@ impl Watch {
 
     /// Whether the limit of the whole stream lets a read or a write begin.
     pub(super) fn begin(&self) -> io::Result<()> {
-        match self.limits.whole {
-            Some(whole) if self.now() >= later(self.begun, whole) => Err(LimitOver::Whole.into()),
+        match self.limits.max_age {
+            Some(age) if self.now() >= later(self.begun, age) => Err(ElapsedLimit::Age.into()),
             _ => Ok(()),
         }
     }
@@ -104,7 +104,7 @@ impl Watch {
         }
     }
 
-    fn wait(&mut self, way: Way, context: &Context<'_>) -> Poll<LimitOver> {
+    fn wait(&mut self, way: Way, context: &Context<'_>) -> Poll<ElapsedLimit> {
         let limit = match way {
             Way::Read => self.limits.read,
             Way::Write => self.limits.write,
@@ -143,14 +143,17 @@ impl Watch {
     }
 
     /// The limit of this way that is over first.
-    fn earliest(&self, way: Way) -> Option<(Instant, LimitOver)> {
+    fn earliest(&self, way: Way) -> Option<(Instant, ElapsedLimit)> {
         let of_way = match way {
-            Way::Read => (self.reads_since.zip(self.limits.read), LimitOver::Read),
-            Way::Write => (self.writes_since.zip(self.limits.write), LimitOver::Write),
+            Way::Read => (self.reads_since.zip(self.limits.read), ElapsedLimit::Read),
+            Way::Write => (
+                self.writes_since.zip(self.limits.write),
+                ElapsedLimit::Write,
+            ),
         };
         let idle = self.limits.idle.map(|limit| (self.moved, limit));
-        let whole = self.limits.whole.map(|limit| (self.begun, limit));
-        [of_way, (idle, LimitOver::Idle), (whole, LimitOver::Whole)]
+        let age = self.limits.max_age.map(|limit| (self.begun, limit));
+        [of_way, (idle, ElapsedLimit::Idle), (age, ElapsedLimit::Age)]
             .into_iter()
             .filter_map(|(since, which)| Some((since?, which)))
             .map(|((since, limit), which)| (later(since, limit), which))

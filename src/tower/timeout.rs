@@ -36,7 +36,7 @@ impl TimeoutLayer {
         }
     }
 
-    /// Takes the time from a service of your own.
+    /// The same, with a service for timers of your own.
     ///
     /// # Example
     /// ```
@@ -46,13 +46,15 @@ impl TimeoutLayer {
     ///
     /// let clock = ManualClock::new();
     /// let timers = Timers::start(TimerService::builder().clock(clock.clone()))?;
-    /// let layer = TimeoutLayer::new(Duration::from_secs(30)).timers(&timers);
+    /// let layer = TimeoutLayer::on(&timers, Duration::from_secs(30));
     /// # Ok::<(), wheelwork::StartError>(())
     /// ```
     #[must_use]
-    pub fn timers(mut self, timers: &Timers) -> Self {
-        self.timers = Some(timers.clone());
-        self
+    pub fn on(timers: &Timers, limit: Duration) -> Self {
+        Self {
+            limit,
+            timers: Some(timers.clone()),
+        }
     }
 }
 
@@ -78,7 +80,7 @@ impl<S> Layer<S> for TimeoutLayer {
 ///
 /// # Panics
 /// A call panics as [`sleep`](crate::future::sleep()) does, unless the layer has
-/// [`timers`](TimeoutLayer::timers).
+/// [`on`](TimeoutLayer::on).
 ///
 /// # Example
 /// See the [module](super)'s.

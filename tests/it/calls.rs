@@ -394,12 +394,12 @@ fn a_keep_alive_runs_when_nothing_has_come() {
     let keep_alive = runs.service.keep_alive(30 * MS, runs.counted()).unwrap();
     for _ in 0..10 {
         assert_eq!(runs.after(29), 0);
-        assert!(keep_alive.renew());
+        assert!(keep_alive.reset());
     }
     assert_eq!([runs.after(29), runs.after(1)], [0, 1]);
     assert_eq!([runs.after(29), runs.after(1)], [1, 2]);
     runs.after(29);
-    assert!(keep_alive.renew());
+    assert!(keep_alive.reset());
     assert_eq!([runs.after(29), runs.after(1)], [2, 3]);
     drop(keep_alive);
     assert_eq!(runs.after(100), 3);
@@ -420,7 +420,7 @@ fn a_keep_alive_s_closure_goes_when_it_is_dropped() {
     let (inner, held) = (place.clone(), captured.clone());
     let keep_alive = runs.service.keep_alive(30 * MS, move || {
         let keep_alive = inner.lock().unwrap().take();
-        assert!(keep_alive.is_some_and(|own: wheelwork::KeepAlive<_>| !own.renew()));
+        assert!(keep_alive.is_some_and(|own: wheelwork::KeepAlive<_>| !own.reset()));
         drop(held.clone());
     });
     *place.lock().unwrap() = Some(keep_alive.unwrap());
@@ -434,7 +434,7 @@ fn a_keep_alive_ends_with_its_service() {
     let runs = Runs::new();
     let keep_alive = runs.service.keep_alive(30 * MS, runs.counted()).unwrap();
     runs.service.stop();
-    assert!(!keep_alive.renew());
+    assert!(!keep_alive.reset());
     assert_eq!(runs.after(100), 0);
     let again = runs.service.keep_alive(30 * MS, || ());
     assert!(matches!(again, Err(ScheduleError::Stopped(()))));

@@ -29,7 +29,7 @@ fn a_value_is_there_until_its_deadline() {
     clock.advance(MS);
     assert_eq!(task.woken(), 1);
     assert_eq!((map.get(&1), map.deadline(&1)), (None, None));
-    assert_eq!((map.remove(&1), map.renew(&1, MS)), (None, None));
+    assert_eq!((map.remove(&1), map.reset(&1, MS)), (None, None));
     assert_eq!((map.len(), map.peek()), (1, Some((&1, &'a'))));
     assert_eq!(expired(&mut map, &task), Poll::Ready(Some((1, 'a'))));
     assert_eq!(expired(&mut map, &task), Poll::Ready(None));
@@ -60,7 +60,7 @@ fn a_value_that_is_renewed_lives_on() {
     for uses in 1..50 {
         assert_eq!(expired(&mut map, &task), Poll::Pending);
         clock.advance(9 * MS);
-        *map.renew(&1, 10 * MS).unwrap() += 1;
+        *map.reset(&1, 10 * MS).unwrap() += 1;
         assert_eq!(map.get(&1), Some(&uses));
     }
     clock.advance(10 * MS);
@@ -108,7 +108,7 @@ fn keys_are_looked_up_by_what_they_borrow() {
         map.insert("alice".to_string(), 1, 10 * MS);
         map.insert("bob".to_string(), 2, 5 * MS);
         assert_eq!(map.get("alice"), Some(&1));
-        assert_eq!(map.renew("alice", 20 * MS), Some(&mut 1));
+        assert_eq!(map.reset("alice", 20 * MS), Some(&mut 1));
         assert_eq!(map.next().await, Some(("bob".to_string(), 2)));
         assert_eq!(map.next().await, Some(("alice".to_string(), 1)));
         assert_eq!(map.next().await, None);
@@ -164,7 +164,7 @@ proptest! {
                     prop_assert_eq!(old.map(|(value, _)| value), expected);
                 }
                 Step::Renew(key, ms) => {
-                    let found = map.renew(&key, u32::from(ms) * MS).map(|&mut (value, _)| value);
+                    let found = map.reset(&key, u32::from(ms) * MS).map(|&mut (value, _)| value);
                     let expected = model.get_mut(&key).map(|(value, until)| {
                         *until = now + u32::from(ms) * MS;
                         *value

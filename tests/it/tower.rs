@@ -172,7 +172,7 @@ impl Client {
 async fn a_call_of_a_server_has_its_time_and_no_more() {
     let mut setup = Setup::new().await;
     let (mut client, stream) = setup.connect().await;
-    let layer = TimeoutLayer::new(30 * SECOND).timers(&setup.timers);
+    let layer = TimeoutLayer::on(&setup.timers, 30 * SECOND);
     let service = Recover(layer.layer(setup.handler.clone()));
     let server = http1::Builder::new()
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));

@@ -274,7 +274,7 @@ impl Service<Uri> for Never {
 #[tokio::test]
 async fn connecting_has_a_limit() {
     let (clock, timers) = setup();
-    let connector = TimeoutLayer::new(5 * SECOND).timers(&timers).layer(Never);
+    let connector = TimeoutLayer::on(&timers, 5 * SECOND).layer(Never);
     let client = Client::builder(TokioExecutor::new())
         .http2_only(true)
         .build(connector);

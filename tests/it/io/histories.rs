@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use wheelwork::future::Timers;
-use wheelwork::io::{LimitOver, Limits, TimeoutIo};
+use wheelwork::io::{ElapsedLimit, Limits, TimeoutIo};
 use wheelwork::{ManualClock, TimerService};
 
 /// The limits in milliseconds. `u64::MAX`: for ever.
@@ -19,7 +19,7 @@ use wheelwork::{ManualClock, TimerService};
 struct Set {
     ways: [Option<u64>; 2],
     idle: Option<u64>,
-    whole: Option<u64>,
+    max_age: Option<u64>,
 }
 
 impl Set {
@@ -33,7 +33,7 @@ impl Set {
         Self {
             ways: [limit(30), limit(30)],
             idle: limit(40),
-            whole: limit(400),
+            max_age: limit(400),
         }
     }
 
@@ -49,7 +49,7 @@ impl Set {
         let limits = set(Limits::new(), self.ways[0], Limits::read);
         let limits = set(limits, self.ways[1], Limits::write);
         let limits = set(limits, self.idle, Limits::idle);
-        set(limits, self.whole, Limits::whole)
+        set(limits, self.max_age, Limits::max_age)
     }
 }
 
@@ -136,15 +136,15 @@ struct Model {
 }
 
 impl Model {
-    fn over(&self, way: usize) -> Option<(u64, LimitOver)> {
-        let name = [LimitOver::Read, LimitOver::Write][way];
+    fn over(&self, way: usize) -> Option<(u64, ElapsedLimit)> {
+        let name = [ElapsedLimit::Read, ElapsedLimit::Write][way];
         let of_way = self.since[way].zip(self.set.ways[way]);
         let idle = self.set.idle.map(|limit| (self.moved, limit));
-        let whole = self.set.whole.map(|limit| (0, limit));
+        let age = self.set.max_age.map(|limit| (0, limit));
         [
             (of_way, name),
-            (idle, LimitOver::Idle),
-            (whole, LimitOver::Whole),
+            (idle, ElapsedLimit::Idle),
+            (age, ElapsedLimit::Age),
         ]
         .into_iter()
         .filter_map(|(since, which)| since.map(|(at, limit)| (at.saturating_add(limit), which)))
@@ -152,11 +152,11 @@ impl Model {
     }
 
     /// `ready`: the bytes that the stream gives or takes.
-    fn poll(&mut self, act: Act, ready: Option<usize>) -> Poll<Result<usize, LimitOver>> {
+    fn poll(&mut self, act: Act, ready: Option<usize>) -> Poll<Result<usize, ElapsedLimit>> {
         let way = act.way();
         let begins = matches!(act, Act::Read | Act::Write);
-        if begins && self.set.whole.is_some_and(|limit| self.now >= limit) {
-            return Poll::Ready(Err(LimitOver::Whole));
+        if begins && self.set.max_age.is_some_and(|limit| self.now >= limit) {
+            return Poll::Ready(Err(ElapsedLimit::Age));
         }
         if let Some(bytes) = ready {
             self.since[way] = None;
@@ -200,7 +200,7 @@ fn poll(
     act: Act,
     bytes: usize,
     waker: &Waker,
-) -> Poll<Result<usize, LimitOver>> {
+) -> Poll<Result<usize, ElapsedLimit>> {
     let context = &mut Context::from_waker(waker);
     let mut buffer = [0; 4];
     let stream = Pin::new(stream);
@@ -213,7 +213,7 @@ fn poll(
         Act::Flush => AsyncWrite::poll_flush(stream, context).map_ok(|()| 0),
         Act::Shutdown => AsyncWrite::poll_shutdown(stream, context).map_ok(|()| 0),
     };
-    outcome.map_err(|error| LimitOver::of(&error).expect("a limit"))
+    outcome.map_err(|error| ElapsedLimit::of(&error).expect("a limit"))
 }
 
 /// A stream on a clock, its model, and the tasks that use it.

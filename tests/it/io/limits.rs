@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Wake};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use wheelwork::future::{Timers, sleep, timeout};
-use wheelwork::io::{LimitOver, Limits, TimeoutIo};
+use wheelwork::io::{ElapsedLimit, Limits, TimeoutIo};
 use wheelwork::testing::{block_on, spawn};
 
 #[test]
@@ -26,7 +26,7 @@ fn a_read_has_its_time_and_bytes_renew_it() {
         stream.read_exact(&mut bytes).await.unwrap();
         assert_eq!(bytes, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
         let (start, peer) = (elapsed(), sender.await);
-        let expected = (LimitOver::Read, start + 5 * SECOND);
+        let expected = (ElapsedLimit::Read, start + 5 * SECOND);
         assert_eq!(over(stream.read_u8().await), expected);
         // Once more, and at once: nothing has come since.
         assert_eq!(over(stream.read_u8().await), expected);
@@ -48,7 +48,10 @@ fn a_read_that_is_dropped_has_begun() {
         sleep(60 * SECOND).await;
         assert!(timeout(3 * SECOND, stream.read_u8()).await.is_err());
         sleep(SECOND).await;
-        assert_eq!(over(stream.read_u8().await), (LimitOver::Read, 65 * SECOND));
+        assert_eq!(
+            over(stream.read_u8().await),
+            (ElapsedLimit::Read, 65 * SECOND)
+        );
         peer.send(b"xy");
         assert_eq!(stream.read_u8().await.unwrap(), b'x');
         sleep(60 * SECOND).await;
@@ -70,7 +73,7 @@ fn a_write_has_its_time_and_bytes_that_are_taken_renew_it() {
         stream.write_all(b"0123456789").await.unwrap();
         let (start, peer) = (elapsed(), taker.await);
         assert_eq!(peer.got(), b"0123456789");
-        let expected = (LimitOver::Write, start + 10 * SECOND);
+        let expected = (ElapsedLimit::Write, start + 10 * SECOND);
         assert_eq!(over(stream.write_all(b"x").await), expected);
         // Reads have no limit.
         peer.send(b"a");
@@ -85,14 +88,17 @@ fn a_write_has_its_time_and_bytes_that_are_taken_renew_it() {
 fn a_flush_and_a_shutdown_have_the_time_of_a_write() {
     block_on(async {
         let (mut stream, peer) = scripted(Limits::new().write(10 * SECOND));
-        assert_eq!(over(stream.flush().await), (LimitOver::Write, 10 * SECOND));
+        assert_eq!(
+            over(stream.flush().await),
+            (ElapsedLimit::Write, 10 * SECOND)
+        );
         peer.let_flush();
         stream.flush().await.unwrap();
         stream.shutdown().await.unwrap();
         let (mut stream, _peer) = scripted(Limits::new().write(10 * SECOND));
         assert_eq!(
             over(stream.shutdown().await),
-            (LimitOver::Write, 20 * SECOND)
+            (ElapsedLimit::Write, 20 * SECOND)
         );
     });
 }
@@ -121,7 +127,7 @@ fn bytes_of_either_way_renew_the_idle_time() {
         stream.flush().await.unwrap();
         assert_eq!(
             over(stream.read_u8().await),
-            (LimitOver::Idle, 460 * SECOND)
+            (ElapsedLimit::Idle, 460 * SECOND)
         );
         // Neither does the end of the stream; and a write that need not wait goes through.
         peer.end();
@@ -131,7 +137,7 @@ fn bytes_of_either_way_renew_the_idle_time() {
         sleep(59 * SECOND).await;
         assert_eq!(
             over(stream.write_all(b"x").await),
-            (LimitOver::Idle, 520 * SECOND)
+            (ElapsedLimit::Idle, 520 * SECOND)
         );
     });
 }
@@ -139,7 +145,7 @@ fn bytes_of_either_way_renew_the_idle_time() {
 #[test]
 fn the_time_of_the_whole_is_not_renewed() {
     block_on(async {
-        let (mut stream, peer) = scripted(Limits::new().whole(100 * SECOND));
+        let (mut stream, peer) = scripted(Limits::new().max_age(100 * SECOND));
         peer.accept(usize::MAX);
         peer.let_flush();
         for _ in 0..99 {
@@ -150,16 +156,16 @@ fn the_time_of_the_whole_is_not_renewed() {
         }
         assert_eq!(
             over(stream.read_u8().await),
-            (LimitOver::Whole, 100 * SECOND)
+            (ElapsedLimit::Age, 100 * SECOND)
         );
         // Whether there are bytes or not; but a shutdown is tried.
         peer.send(b"x");
-        assert_eq!(over(stream.read_u8().await).0, LimitOver::Whole);
-        assert_eq!(over(stream.write(b"y").await).0, LimitOver::Whole);
+        assert_eq!(over(stream.read_u8().await).0, ElapsedLimit::Age);
+        assert_eq!(over(stream.write(b"y").await).0, ElapsedLimit::Age);
         let slices = [IoSlice::new(b"y")];
         assert_eq!(
             over(stream.write_vectored(&slices).await).0,
-            LimitOver::Whole
+            ElapsedLimit::Age
         );
         stream.flush().await.unwrap();
         stream.shutdown().await.unwrap();
@@ -185,7 +191,7 @@ fn without_limits_there_is_no_timer() {
 fn bytes_move_no_timer() {
     block_on(async {
         let limits = Limits::new().read(5 * SECOND).write(5 * SECOND);
-        let limits = limits.idle(60 * SECOND).whole(86_400 * SECOND);
+        let limits = limits.idle(60 * SECOND).max_age(86_400 * SECOND);
         let (mut stream, peer) = scripted(limits);
         let counts = || Timers::current().handle().stats().timers;
         peer.let_flush();
@@ -231,20 +237,32 @@ fn bytes_move_no_timer() {
 fn limits_may_change() {
     block_on(async {
         let (mut stream, peer) = scripted(Limits::new().read(5 * SECOND));
-        assert_eq!(over(stream.read_u8().await), (LimitOver::Read, 5 * SECOND));
+        assert_eq!(
+            over(stream.read_u8().await),
+            (ElapsedLimit::Read, 5 * SECOND)
+        );
         // A longer one, counted from the beginning of the wait.
         stream.set_limits(stream.limits().read(60 * SECOND));
-        assert_eq!(over(stream.read_u8().await), (LimitOver::Read, 60 * SECOND));
+        assert_eq!(
+            over(stream.read_u8().await),
+            (ElapsedLimit::Read, 60 * SECOND)
+        );
         // A limit for idle time begins where it is set.
         stream.set_limits(Limits::new().idle(10 * SECOND));
         assert_eq!(stream.limits(), Limits::new().idle(10 * SECOND));
-        assert_eq!(over(stream.read_u8().await), (LimitOver::Idle, 70 * SECOND));
+        assert_eq!(
+            over(stream.read_u8().await),
+            (ElapsedLimit::Idle, 70 * SECOND)
+        );
         // A shorter one, while a timer is armed for a longer one.
         peer.send(b"x");
         stream.read_u8().await.unwrap();
         assert!(timeout(SECOND, stream.read_u8()).await.is_err());
         stream.set_limits(Limits::new().idle(5 * SECOND));
-        assert_eq!(over(stream.read_u8().await), (LimitOver::Idle, 75 * SECOND));
+        assert_eq!(
+            over(stream.read_u8().await),
+            (ElapsedLimit::Idle, 75 * SECOND)
+        );
         stream.set_limits(Limits::new());
         assert!(timeout(60 * SECOND, stream.read_u8()).await.is_err());
     });
@@ -268,7 +286,7 @@ fn limits_that_are_set_end_a_wait_that_has_begun() {
                 panic!("too late");
             },
         );
-        assert_eq!(wait.await, (LimitOver::Read, 6 * SECOND));
+        assert_eq!(wait.await, (ElapsedLimit::Read, 6 * SECOND));
     });
 }
 
@@ -345,11 +363,11 @@ fn a_limit_that_was_taken_away_counts_anew() {
         let set = elapsed();
         assert_eq!(
             over(stream.read_u8().await),
-            (LimitOver::Read, set + 5 * SECOND)
+            (ElapsedLimit::Read, set + 5 * SECOND)
         );
         assert_eq!(
             over(stream.write_u8(0).await),
-            (LimitOver::Write, set + 10 * SECOND)
+            (ElapsedLimit::Write, set + 10 * SECOND)
         );
     });
 }
@@ -362,7 +380,7 @@ fn vectored_writes_go_through() {
         let slices = [IoSlice::new(b"ab"), IoSlice::new(b"cd")];
         assert_eq!(
             over(stream.write_vectored(&slices).await),
-            (LimitOver::Write, SECOND)
+            (ElapsedLimit::Write, SECOND)
         );
         peer.accept(3);
         assert_eq!(stream.write_vectored(&slices).await.unwrap(), 3);
@@ -375,31 +393,31 @@ fn streams_of_futures_have_the_same_limits() {
     use futures_lite::{AsyncReadExt, AsyncWriteExt};
     block_on(async {
         let limits = Limits::new().read(5 * SECOND).write(3 * SECOND);
-        let (mut stream, peer) = scripted(limits.whole(100 * SECOND));
+        let (mut stream, peer) = scripted(limits.max_age(100 * SECOND));
         let mut bytes = [0; 4];
         let (one, two) = bytes.split_at_mut(2);
         let mut slices = [IoSliceMut::new(one), IoSliceMut::new(two)];
         let read = stream.read_vectored(&mut slices).await;
-        assert_eq!(over(read), (LimitOver::Read, 5 * SECOND));
+        assert_eq!(over(read), (ElapsedLimit::Read, 5 * SECOND));
         peer.send(b"abcd");
         AsyncReadExt::read_exact(&mut stream, &mut bytes)
             .await
             .unwrap();
         assert_eq!(&bytes, b"abcd");
         let write = AsyncWriteExt::write_all(&mut stream, b"x").await;
-        assert_eq!(over(write), (LimitOver::Write, 8 * SECOND));
+        assert_eq!(over(write), (ElapsedLimit::Write, 8 * SECOND));
         peer.accept(2);
         let slices = [IoSlice::new(b"y"), IoSlice::new(b"z")];
         let written = AsyncWriteExt::write_vectored(&mut stream, &slices).await;
         assert_eq!((written.unwrap(), peer.slices()), (2, 2));
         let flush = AsyncWriteExt::flush(&mut stream).await;
-        assert_eq!(over(flush), (LimitOver::Write, 11 * SECOND));
+        assert_eq!(over(flush), (ElapsedLimit::Write, 11 * SECOND));
         peer.let_flush();
         AsyncWriteExt::flush(&mut stream).await.unwrap();
         sleep(89 * SECOND).await;
         peer.send(b"x");
         let read = AsyncReadExt::read(&mut stream, &mut bytes).await;
-        assert_eq!(over(read), (LimitOver::Whole, 100 * SECOND));
+        assert_eq!(over(read), (ElapsedLimit::Age, 100 * SECOND));
         AsyncWriteExt::close(&mut stream).await.unwrap();
     });
 }

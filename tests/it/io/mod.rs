@@ -10,7 +10,7 @@ mod split;
 use scripted::Scripted;
 use std::io;
 use std::time::Duration;
-use wheelwork::io::{LimitOver, Limits, TimeoutIo};
+use wheelwork::io::{ElapsedLimit, Limits, TimeoutIo};
 use wheelwork::testing;
 
 const MS: Duration = Duration::from_millis(1);
@@ -29,9 +29,9 @@ fn scripted(limits: Limits) -> (TimeoutIo<Scripted>, Scripted) {
 
 /// The limit that an outcome is about, and when.
 #[track_caller]
-fn over<T: std::fmt::Debug>(outcome: io::Result<T>) -> (LimitOver, Duration) {
+fn over<T: std::fmt::Debug>(outcome: io::Result<T>) -> (ElapsedLimit, Duration) {
     let error = outcome.unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{error}");
     assert!(!error.to_string().contains('\n'));
-    (LimitOver::of(&error).expect("a limit"), elapsed())
+    (ElapsedLimit::of(&error).expect("a limit"), elapsed())
 }

@@ -4,7 +4,7 @@ use super::{MS, over, scripted};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, split};
 use wheelwork::future::sleep;
-use wheelwork::io::{LimitOver, Limits};
+use wheelwork::io::{ElapsedLimit, Limits};
 use wheelwork::testing::{block_on, spawn};
 
 /// What the other side does: after a pause it sends a byte, or takes one.
@@ -15,20 +15,21 @@ struct Act {
 
 /// When the reader and the writer fail, and by which limit. The reader waits all the time, and so
 /// does the writer.
-fn model(acts: &[Act], [read, write, idle, whole]: [u32; 4]) -> [(LimitOver, u32); 2] {
+fn model(acts: &[Act], [read, write, idle, age]: [u32; 4]) -> [(ElapsedLimit, u32); 2] {
     let (mut now, mut read_at, mut wrote_at) = (0, 0, 0);
     let mut found = [None; 2];
-    let first = |limits: [(u32, LimitOver); 3]| *limits.iter().min_by_key(|limit| limit.0).unwrap();
+    let first =
+        |limits: [(u32, ElapsedLimit); 3]| *limits.iter().min_by_key(|limit| limit.0).unwrap();
     let ends = acts.iter().map(Some).chain([None]);
     for act in ends {
         // Until this act nothing happens.
         now = act.map_or(u32::MAX, |act| now + act.pause);
         let moved = read_at.max(wrote_at);
-        let common = [(moved + idle, LimitOver::Idle), (whole, LimitOver::Whole)];
+        let common = [(moved + idle, ElapsedLimit::Idle), (age, ElapsedLimit::Age)];
         let of = |since, which| first([(since, which), common[0], common[1]]);
         let ways = [
-            of(read_at + read, LimitOver::Read),
-            of(wrote_at + write, LimitOver::Write),
+            of(read_at + read, ElapsedLimit::Read),
+            of(wrote_at + write, ElapsedLimit::Write),
         ];
         for (found, (at, which)) in found.iter_mut().zip(ways) {
             if found.is_none() && at <= now {
@@ -65,12 +66,12 @@ fn the_first_limit_that_is_over_is_told() {
             limit(2_000, 9_000),
         ];
         let expected = model(&acts, limits);
-        let [read, write, idle, whole] = limits.map(|limit| limit * MS);
+        let [read, write, idle, age] = limits.map(|limit| limit * MS);
         let limits = Limits::new()
             .read(read)
             .write(write)
             .idle(idle)
-            .whole(whole);
+            .max_age(age);
         let found = block_on(async move {
             let (stream, peer) = scripted(limits);
             let (mut reader, mut writer) = split(stream);
@@ -102,7 +103,7 @@ fn the_first_limit_that_is_over_is_told() {
             });
             [reads.await, writes.await]
         });
-        let found: [(LimitOver, Duration); 2] = found;
+        let found: [(ElapsedLimit, Duration); 2] = found;
         let expected = expected.map(|(which, at)| (which, at * MS));
         assert_eq!(found, expected, "seed {seed}");
     }

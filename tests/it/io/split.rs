@@ -7,7 +7,7 @@ use std::task::{Context, Wake};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex, split};
 use wheelwork::future::{Timers, sleep, timeout};
-use wheelwork::io::{LimitOver, Limits, TimeoutIo};
+use wheelwork::io::{ElapsedLimit, Limits, TimeoutIo};
 use wheelwork::testing::{block_on, spawn};
 
 #[test]
@@ -20,8 +20,8 @@ fn each_task_has_the_limit_of_its_way() {
             let (mut reader, mut writer) = split(stream);
             let reads = spawn(async move { over(reader.read_u8().await) });
             let writes = spawn(async move { over(writer.write_u8(0).await) });
-            assert_eq!(reads.await, (LimitOver::Read, start + read * SECOND));
-            assert_eq!(writes.await, (LimitOver::Write, start + write * SECOND));
+            assert_eq!(reads.await, (ElapsedLimit::Read, start + read * SECOND));
+            assert_eq!(writes.await, (ElapsedLimit::Write, start + write * SECOND));
         }
         assert!(Timers::current().handle().is_empty());
     });
@@ -41,7 +41,7 @@ fn what_one_task_moves_renews_the_time_of_the_other() {
             }
             over(writer.write_u8(0).await)
         });
-        let end = (LimitOver::Idle, (9 * 59 + 60) * SECOND);
+        let end = (ElapsedLimit::Idle, (9 * 59 + 60) * SECOND);
         assert_eq!((reads.await, writes.await), (end, end));
     });
 }
@@ -56,8 +56,11 @@ fn a_task_that_no_longer_waits_holds_up_no_other() {
         let writes = spawn(async move { over(writer.write_u8(0).await) });
         let read = timeout(SECOND, reader.read_u8());
         assert!(read.await.is_err());
-        assert_eq!(writes.await, (LimitOver::Write, 10 * SECOND));
-        assert_eq!(over(reader.read_u8().await), (LimitOver::Read, 10 * SECOND));
+        assert_eq!(writes.await, (ElapsedLimit::Write, 10 * SECOND));
+        assert_eq!(
+            over(reader.read_u8().await),
+            (ElapsedLimit::Read, 10 * SECOND)
+        );
     });
 }
 
@@ -75,7 +78,7 @@ fn the_last_task_that_asked_is_woken() {
             stream = spawn(read).await;
         }
         let read = spawn(async move { over(stream.read_u8().await) });
-        assert_eq!(read.await, (LimitOver::Read, 5 * SECOND));
+        assert_eq!(read.await, (ElapsedLimit::Read, 5 * SECOND));
     });
 }
 
@@ -99,7 +102,10 @@ fn a_waker_that_panics_keeps_no_other_task_from_being_woken() {
         let poll = read.as_mut().poll(&mut Context::from_waker(&waker));
         assert!(poll.is_pending());
         let write = timeout(60 * SECOND, writer.write_u8(0)).await;
-        assert_eq!(over(write.expect("woken")), (LimitOver::Write, 5 * SECOND));
+        assert_eq!(
+            over(write.expect("woken")),
+            (ElapsedLimit::Write, 5 * SECOND)
+        );
         assert_eq!(Timers::current().handle().stats().panics, 1);
     });
 }
@@ -124,12 +130,12 @@ fn no_wake_up_is_lost_on_many_threads() {
             let (mut reader, mut writer) = split(TimeoutIo::new(here, limits(number)));
             tasks.push(tokio::spawn(async move {
                 let error = reader.read_u8().await.unwrap_err();
-                assert_eq!(LimitOver::of(&error), Some(LimitOver::Read));
+                assert_eq!(ElapsedLimit::of(&error), Some(ElapsedLimit::Read));
             }));
             tasks.push(tokio::spawn(async move {
                 writer.write_u8(0).await.unwrap();
                 let error = writer.write_u8(0).await.unwrap_err();
-                assert_eq!(LimitOver::of(&error), Some(LimitOver::Write));
+                assert_eq!(ElapsedLimit::of(&error), Some(ElapsedLimit::Write));
             }));
         }
         for task in tasks {

@@ -44,7 +44,7 @@ impl Subject for WheelworkTimers {
         });
         routes().layer(limit_bodies).layer((
             HandleErrorLayer::new(|_: BoxError| async { StatusCode::GATEWAY_TIMEOUT }),
-            TimeoutLayer::new(limits.request).timers(&self.0),
+            TimeoutLayer::on(&self.0, limits.request),
         ))
     }
 
