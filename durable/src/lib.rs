@@ -98,6 +98,8 @@ pub use store::snapshot::BackupReport;
 pub use store::unhandled::UnhandledKind;
 pub use store::when::{PayloadBytes, When};
 pub use stores::memory::Memory;
+#[cfg(feature = "diesel")]
+pub use stores::postgres::DieselConnection;
 #[cfg(feature = "postgres")]
 pub use stores::postgres::{
     AsyncOutboxClient, AsyncOutboxKeyed, AsyncOutboxWithin, BlockingTransaction, OutboxClient,

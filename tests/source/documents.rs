@@ -105,12 +105,13 @@ fn links_astray(guide: &Guide<'_>) -> Vec<String> {
 
 /// Links and paths of a document that go nowhere.
 fn dead_ends(document: &str, is_there: impl Fn(&str) -> bool) -> Vec<String> {
-    const FOLDERS: [&str; 10] = [
+    const FOLDERS: [&str; 11] = [
         "src/",
         "durable/",
         "tests/",
         "benches/",
         "compare/",
+        "diesel-tests/",
         "verify/",
         "loom-tests/",
         "examples/",
@@ -356,6 +357,7 @@ fn links_and_paths_go_to_files() {
             [
                 "benches",
                 "compare",
+                "diesel-tests",
                 "durable",
                 "fuzz",
                 "loom-tests",

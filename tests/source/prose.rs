@@ -203,6 +203,7 @@ fn no_line_is_longer_than_a_screen() {
         "benches",
         "compare",
         "verify",
+        "diesel-tests",
         "loom-tests",
         "fuzz",
         "docs",

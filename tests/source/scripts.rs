@@ -53,7 +53,7 @@ fn assert_refuses(script: &Path, args: &[&str]) {
 #[test]
 fn help_lists_all_names_and_how_long_they_take() {
     let Some(folder) = folder() else { return };
-    for (kind, count) in [("check", 18), ("bench", 12)] {
+    for (kind, count) in [("check", 19), ("bench", 12)] {
         let output = run(&folder.join(kind), &["--help"]);
         let text = String::from_utf8_lossy(&output.stdout);
         assert_eq!(output.status.code(), Some(0), "{text}");
@@ -96,8 +96,9 @@ fn what_is_not_there_is_one_line_and_exit_code_2() {
             assert_refuses(&folder.join(kind), args);
         }
     }
-    let wrong: [&[&str]; 15] = [
+    let wrong: [&[&str]; 16] = [
         &["compare", "nobody"],
+        &["diesel", "nobody"],
         &["files", "surplus"],
         &["fuzz", "nobody"],
         &["fuzz", "--seconds", "0"],
@@ -140,7 +141,7 @@ fn stages_are_listed_by_short_names() {
         .filter_map(|line| line.split_once(' '))
         .map(|(short, name)| (short, name.trim()))
         .collect();
-    assert_eq!((stages.len(), list.lines().count()), (22, 22), "{list}");
+    assert_eq!((stages.len(), list.lines().count()), (23, 23), "{list}");
     assert_eq!(stages["tests"], "unit, integration and harness tests");
     let is_short = |name: &str| {
         let is_part = |letter: char| letter.is_ascii_lowercase() || letter == '-';

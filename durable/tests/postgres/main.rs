@@ -16,6 +16,8 @@ mod golden;
 mod heal;
 mod held;
 mod kinds;
+#[path = "../common/left_behind.rs"]
+mod left_behind;
 mod limits;
 mod lists;
 mod nodes;

@@ -23,6 +23,8 @@ mod transaction;
 
 pub use blocking::{BlockingTransaction, PostgresTransaction};
 pub use connect::PostgresBuilder;
+#[cfg(feature = "diesel")]
+pub use outbox::DieselConnection;
 pub use outbox::{
     AsyncOutboxClient, AsyncOutboxKeyed, AsyncOutboxWithin, OutboxClient, OutboxKeyed,
     OutboxWithin, PostgresOutbox,

@@ -8,7 +8,7 @@ use tokio_postgres::{Error, GenericClient, Row};
 use uuid::Uuid;
 
 /// A transaction that carries the calls of the outbox to the database, and blocks the thread: a
-/// [`BlockingTransaction`]. Programs do not implement it.
+/// [`BlockingTransaction`], or a connection of diesel. Programs do not implement it.
 ///
 /// # Example
 /// ```

@@ -4,6 +4,8 @@ mod awaited;
 mod blocking;
 mod calls;
 mod clients;
+#[cfg(feature = "diesel")]
+mod diesel;
 #[cfg(feature = "sqlx")]
 mod sqlx;
 
@@ -12,6 +14,8 @@ pub use blocking::{OutboxKeyed, OutboxWithin};
 #[cfg(test)]
 pub(super) use calls::texts;
 pub use clients::{AsyncOutboxClient, OutboxClient};
+#[cfg(feature = "diesel")]
+pub use diesel::DieselConnection;
 
 use super::blocking::BlockingTransaction;
 use calls::Texts;
@@ -126,6 +130,43 @@ impl PostgresOutbox {
         transaction: &'a mut ::sqlx::PgConnection,
     ) -> AsyncOutboxWithin<'a, &'a mut ::sqlx::PgConnection> {
         AsyncOutboxWithin::new(&self.texts, transaction)
+    }
+
+    /// The same calls on a connection of diesel 2, inside its `transaction`. It may be any
+    /// connection to PostgreSQL: a `PgConnection`, one of a pool, or one that is not made of
+    /// PostgreSQL's C library.
+    ///
+    /// # Example
+    /// ```
+    /// use diesel::pg::Pg;
+    /// use diesel::{QueryResult, RunQueryDsl, connection::LoadConnection, sql_query};
+    /// use std::time::Duration;
+    /// use wheelwork_durable::PostgresOutbox;
+    ///
+    /// // A `PgConnection`, for example.
+    /// fn place_order(
+    ///     connection: &mut impl LoadConnection<Backend = Pg>,
+    ///     outbox: &PostgresOutbox,
+    /// ) -> QueryResult<()> {
+    ///     connection.transaction(|connection| {
+    ///         sql_query("INSERT INTO orders (id) VALUES (4711)").execute(connection)?;
+    ///         let half_an_hour = Duration::from_secs(1_800);
+    ///         let mut timers = outbox.within_diesel(connection);
+    ///         timers.key("order-4711").schedule("order.unpaid", half_an_hour, "4711")?;
+    ///         Ok(()) // the order and its timer, or neither
+    ///     })
+    /// }
+    /// ```
+    #[cfg(feature = "diesel")]
+    #[must_use]
+    pub fn within_diesel<'a, C>(
+        &'a self,
+        connection: &'a mut C,
+    ) -> OutboxWithin<'a, DieselConnection<'a, C>>
+    where
+        C: ::diesel::connection::LoadConnection<Backend = ::diesel::pg::Pg>,
+    {
+        OutboxWithin::new(&self.texts, DieselConnection(connection))
     }
 }
 
