@@ -12,7 +12,7 @@ use std::time::Duration;
 ///
 /// - A periodic timer: `service.every(period).first(spread(period, "node-7"))`. A
 ///   `future::Interval` has `first`, too.
-/// - A calendar: let its run arm a timer, `service.schedule(spread(window, key), task)`.
+/// - A calendar: `calendar.offset(spread(window, key))`.
 ///
 /// The algorithm: 64-bit FNV-1a of the bytes of the key (by Fowler, Noll and Vo), then the
 /// finalizer of 64-bit MurmurHash3 (`fmix64`, by Appleby, in the public domain), which spreads

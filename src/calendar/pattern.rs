@@ -6,9 +6,9 @@ use super::field::{DAY_OF_MONTH, HOUR, MINUTE};
 use super::occurrences::Occurrences;
 use super::policy::{Gap, Missed, Overlap};
 use super::search::Search;
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use std::time::SystemTime;
+use jiff::{SignedDuration, Timestamp};
+use std::time::{Duration, SystemTime};
 
 /// A day of the week.
 ///
@@ -55,7 +55,12 @@ pub struct Calendar {
     pub(super) zone_name: Option<Box<str>>,
     pub(super) occurrences: Occurrences,
     pub(super) missed: Missed,
+    /// By how much each run is later than the pattern's time, in milliseconds.
+    pub(super) offset_ms: u64,
 }
+
+/// An offset has at most this many milliseconds, which are 366 days.
+const OFFSET_MS_MAX: u64 = 366 * 86_400_000;
 
 impl Calendar {
     /// A calendar by a cron pattern, in the system's time zone; in UTC, if the system has none.
@@ -235,6 +240,7 @@ impl Calendar {
             zone_name: zone_name.map(Into::into),
             occurrences,
             missed: Missed::default(),
+            offset_ms: 0,
         })
     }
 
@@ -342,9 +348,44 @@ impl Calendar {
         self
     }
 
+    /// Sets by how much each run is later than the pattern's time. So the calendars of many timers
+    /// need not all run at one instant: give each of them a part of a window that follows from its
+    /// name ([`spread`](crate::spread())).
+    ///
+    /// The offset is a time that passes, on any clock: a run that is meant for 2:30 and has an
+    /// offset of an hour is made an hour after 2:30, also in a night in which the clock on the wall
+    /// is set. It is part of the calendar's [text](#impl-Display-for-Calendar), so it stays with a
+    /// calendar that a store keeps.
+    ///
+    /// It has whole milliseconds; what is beyond them is left out. More than 366 days count as 366.
+    /// Zero, the default, is no offset.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    /// use wheelwork::{calendar::Calendar, spread};
+    ///
+    /// let hour = Duration::from_secs(3_600);
+    /// let nightly = Calendar::daily(2, 30)?.zone("UTC")?;
+    /// // Each shop has a minute of its own between 2:30 and 3:30, the same each night.
+    /// let of = |shop: &str| nightly.clone().offset(spread(hour, shop));
+    /// let first = |calendar: &Calendar| calendar.after(SystemTime::UNIX_EPOCH).next().unwrap();
+    /// let [berlin, paris] = ["berlin", "paris"].map(|shop| first(&of(shop)));
+    /// assert_ne!(berlin, paris);
+    /// assert!((first(&nightly)..first(&nightly) + hour).contains(&berlin));
+    /// # Ok::<(), wheelwork::calendar::CalendarError>(())
+    /// ```
+    #[must_use]
+    pub fn offset(mut self, offset: Duration) -> Self {
+        let millis = u64::try_from(offset.as_millis()).unwrap_or(u64::MAX);
+        self.offset_ms = millis.min(OFFSET_MS_MAX);
+        self
+    }
+
     /// Its runs after a point in time, in order. They end with the year 4999, or earlier if the
-    /// pattern says so. (So a timer that sees a wall clock beyond that year ends.) Cost: one or two
-    /// microseconds for each run, and 0.2 to 0.3 microseconds for each year until the run.
+    /// pattern says so; with an offset, so much later. (So a timer that sees a wall clock beyond
+    /// that year ends.) Cost: one or two microseconds for each run, and 0.2 to 0.3 microseconds for
+    /// each year until the run.
     pub fn after(&self, time: SystemTime) -> impl Iterator<Item = SystemTime> + '_ {
         std::iter::successors(self.next(time), |&last| self.next(last))
     }
@@ -369,6 +410,7 @@ impl Calendar {
         own.search == others.search
             && self.zone_name == other.zone_name
             && (own.gap, own.overlap) == (others.gap, others.overlap)
+            && self.offset_ms == other.offset_ms
     }
 
     /// Whether it names its time zone. One that does not goes by the system's, which may be another
@@ -390,7 +432,10 @@ impl Calendar {
 
     /// The first run after a point in time.
     pub(super) fn next(&self, time: SystemTime) -> Option<SystemTime> {
-        let next = self.occurrences.next(Timestamp::try_from(time).ok()?)?;
+        let offset = SignedDuration::from_millis(self.offset_ms.cast_signed());
+        let time = Timestamp::try_from(time).ok()?;
+        let meant = time.checked_sub(offset).unwrap_or(Timestamp::MIN);
+        let next = self.occurrences.next(meant)?.checked_add(offset).ok()?;
         SystemTime::try_from(next).ok()
     }
 }

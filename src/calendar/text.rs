@@ -27,6 +27,7 @@ const OVERLAPS: Words<Overlap, 3> = [
 /// | `zone` | a name of the IANA database | the zone of the system that reads the text |
 /// | `gap` | `end`, `skip` | as the pattern's hours say ([`Gap`]) |
 /// | `overlap` | `first`, `second`, `both` | as the pattern's hours say ([`Overlap`]) |
+/// | `offset` | a duration by ISO 8601, such as `PT17M30S` ([`offset`](Calendar::offset)) | none |
 /// | `missed` | `once`, `burst 3`, `skip-after PT3H` ([`Missed`]; a duration by ISO 8601) | `once` |
 ///
 /// Settings that are as they would be unless set are left out. A calendar that was made by a plain
@@ -65,6 +66,10 @@ impl fmt::Display for Calendar {
         }
         if self.occurrences.overlap != overlap {
             write!(f, "; overlap={}", word(&OVERLAPS, self.occurrences.overlap))?;
+        }
+        if self.offset_ms > 0 {
+            let offset = SignedDuration::from_millis(self.offset_ms.cast_signed());
+            write!(f, "; offset={offset}")?;
         }
         match self.missed {
             Missed::Once => Ok(()),
@@ -170,12 +175,23 @@ fn set(calendar: Calendar, name: &str, text: &str) -> Result<Calendar, CalendarE
         "zone" => calendar.zone(text)?,
         "gap" => calendar.gap(value(name, &GAPS, text)?),
         "overlap" => calendar.overlap(value(name, &OVERLAPS, text)?),
+        "offset" => calendar.offset(offset(text)?),
         "missed" => calendar.missed(missed(text)?),
         _ => {
-            let why = format!("{name:?} is none of zone, gap, overlap, missed");
+            let why = format!("{name:?} is none of zone, gap, overlap, offset, missed");
             return Err(CalendarError::text(why));
         }
     })
+}
+
+fn offset(text: &str) -> Result<Duration, CalendarError> {
+    let offset: Option<SignedDuration> = text.parse().ok();
+    offset
+        .and_then(|offset| Duration::try_from(offset).ok())
+        .ok_or_else(|| {
+            let why = format!("offset: {text:?} is no duration such as PT17M30S");
+            CalendarError::text(why)
+        })
 }
 
 fn missed(text: &str) -> Result<Missed, CalendarError> {

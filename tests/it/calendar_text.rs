@@ -29,7 +29,7 @@ fn runs(calendar: &Calendar) -> Vec<SystemTime> {
 
 #[test]
 fn each_call_has_its_text() {
-    let table: [(Calendar, &str); 8] = [
+    let table: [(Calendar, &str); 9] = [
         (Calendar::daily(9, 0).unwrap(), "cron 0 9 * * *"),
         (
             Calendar::weekly(Weekday::Sunday, 23, 59).unwrap(),
@@ -58,6 +58,15 @@ fn each_call_has_its_text() {
                 .unwrap()
                 .missed(Missed::SkipAfter(Duration::from_millis(90_500))),
             "cron 0 0 * * *; missed=skip-after PT1M30.5S",
+        ),
+        (
+            Calendar::daily(2, 30)
+                .unwrap()
+                .zone("Europe/Berlin")
+                .unwrap()
+                .offset(Duration::from_millis(1_037_250))
+                .missed(Missed::Burst(3)),
+            "cron 30 2 * * *; zone=Europe/Berlin; offset=PT17M17.25S; missed=burst 3",
         ),
     ];
     for (calendar, text) in table {
@@ -94,6 +103,15 @@ fn settings_come_in_any_order_and_with_any_spaces() {
         read(friendly).to_string(),
         "cron 0 9 * * *; missed=skip-after PT1H30M"
     );
+    for (offset, tidy) in [
+        ("1h 30m", "; offset=PT1H30M"),
+        ("PT0.0019S", "; offset=PT0.001S"),
+        ("PT0.0009S", ""),
+        ("PT9000H", "; offset=PT8784H"),
+    ] {
+        let text = read(&format!("cron 0 9 * * *; offset={offset}")).to_string();
+        assert_eq!(text, format!("cron 0 9 * * *{tidy}"));
+    }
 }
 
 /// A text without a zone means the zone of the system that reads it, whatever it was where the text
@@ -120,7 +138,7 @@ fn what_is_none_says_why_in_a_line() {
         ("cron 0 9 * * *; UTC", "\"UTC\" is no setting".to_string()),
         (
             "cron 0 9 * * *; tz=UTC",
-            "\"tz\" is none of zone, gap, overlap, missed".to_string(),
+            "\"tz\" is none of zone, gap, overlap, offset, missed".to_string(),
         ),
         (
             "cron 0 9 * * *; gap=end; gap=end",
@@ -133,6 +151,14 @@ fn what_is_none_says_why_in_a_line() {
         (
             "cron 0 9 * * *; overlap=",
             "overlap: \"\" is none of first, second, both".to_string(),
+        ),
+        (
+            "cron 0 9 * * *; offset=-PT1S",
+            "offset: \"-PT1S\" is no duration such as PT17M30S".to_string(),
+        ),
+        (
+            "cron 0 9 * * *; offset=P1D",
+            "offset: \"P1D\" is no duration such as PT17M30S".to_string(),
         ),
         (
             "cron 0 9 * * *; missed=once 2",
@@ -237,6 +263,7 @@ proptest! {
         overlap in prop::option::of(prop_oneof![
             Just(Overlap::First), Just(Overlap::Second), Just(Overlap::Both),
         ]),
+        offset_ms in prop_oneof![Just(0), 0..90_000_000_u64, any::<u64>()],
         missed in policies(),
     ) {
         let (name, call) = DIALECTS[dialect];
@@ -250,6 +277,7 @@ proptest! {
         if let Some(overlap) = overlap {
             calendar = calendar.overlap(overlap);
         }
+        calendar = calendar.offset(Duration::from_millis(offset_ms));
         let text = calendar.to_string();
         let expected = format!("{name} {pattern}");
         prop_assert_eq!(text.split(';').next(), Some(&*expected));
@@ -271,6 +299,7 @@ proptest! {
         let again = read(&text);
         prop_assert_eq!(again.to_string(), text);
         prop_assert_eq!(runs(&again), runs(&calendar));
+        prop_assert!(again.runs_as(&calendar));
     }
 
     /// Any text is read or refused. What is read is written so that it is read again.
@@ -278,8 +307,8 @@ proptest! {
     fn no_text_panics(
         text in prop_oneof![
             any::<String>(),
-            "(cron|quartz|vixie) [0-9*/?L ]{0,16}(; ?(zone|gap|overlap|missed) ?=?[a-zA-Z0-9 -]{0,12}){0,4}",
-            "(cron|vixie) 0 9 \\* \\* \\*(; ?(gap=end|gap=skip|overlap=both|missed=burst [0-9]{1,11}|missed=skip-after P?T?[0-9.]{1,25}[HMSdhms])){0,3}",
+            "(cron|quartz|vixie) [0-9*/?L ]{0,16}(; ?(zone|gap|overlap|offset|missed) ?=?[a-zA-Z0-9 -]{0,12}){0,4}",
+            "(cron|vixie) 0 9 \\* \\* \\*(; ?(gap=end|gap=skip|overlap=both|offset=-?P?T?[0-9.]{1,25}[HMSdhms]|missed=burst [0-9]{1,11}|missed=skip-after P?T?[0-9.]{1,25}[HMSdhms])){0,3}",
         ],
     ) {
         match text.parse::<Calendar>() {

@@ -344,6 +344,73 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    /// The same runs, each so much later: from any time on, and for what was missed.
+    #[test]
+    fn runs_with_an_offset_are_those_without_it_and_later(
+        minute in 0..60u8, hours in "(\\*|\\*/2|[0-3]|1-3)",
+        offset_ms in prop_oneof![0..5_000_u64, 0..10_000_000_u64, 0..400_000_000_u64],
+        spring in any::<bool>(), after_ms in 0..200_000_000_u64, late_ms in 0..20_000_000_u64,
+        policy in 0..3usize,
+    ) {
+        let policies = [Missed::Once, Missed::Burst(2), Missed::SkipAfter(HOUR)];
+        let calendar = in_berlin(&format!("{minute} {hours} * * *")).missed(policies[policy]);
+        let offset = MS * u32::try_from(offset_ms).unwrap();
+        let later = calendar.clone().offset(offset);
+        let day = if spring { "2026-03-28T00:00" } else { "2026-10-24T00:00" };
+        let meant = time(&format!("{day}[Europe/Berlin]")) + Duration::from_millis(after_ms);
+        let expected: Vec<_> = calendar.after(meant).take(40).map(|run| run + offset).collect();
+        let found: Vec<_> = later.after(meant + offset).take(40).collect();
+        prop_assert_eq!(&found, &expected);
+        prop_assert!(later.runs_as(&later) && later.runs_as(&calendar) == (offset_ms == 0));
+
+        let due = calendar.after(meant).next().unwrap();
+        let now = due + Duration::from_millis(late_ms);
+        let shifted = |run: Option<SystemTime>| run.map(|run| run + offset);
+        let made = calendar.in_time(due, now);
+        prop_assert_eq!(later.in_time(due + offset, now + offset), shifted(made));
+        let mut counts = [0, 0];
+        let next = calendar.following(due, now, &mut counts[0]);
+        let of_later = later.following(due + offset, now + offset, &mut counts[1]);
+        prop_assert_eq!(of_later, shifted(next));
+        prop_assert_eq!(counts[0], counts[1]);
+    }
+}
+
+#[test]
+fn an_offset_goes_to_the_end_of_time_and_no_further() {
+    let yearly = Calendar::cron("0 0 1 1 *").unwrap().zone("UTC").unwrap();
+    let longest = yearly.clone().offset(Duration::MAX);
+    let days = |count: u64| HOUR * 24 * u32::try_from(count).unwrap();
+    assert!(longest.runs_as(&yearly.clone().offset(days(366))));
+    let last = yearly.after(time("4998-06-01T00:00[UTC]")).last().unwrap();
+    let last_of_longest = longest.after(time("4998-06-01T00:00[UTC]")).last();
+    assert_eq!(last_of_longest, Some(last + days(366)));
+    assert_eq!(longest.after(last + days(366)).next(), None);
+    // Times before all calendars, and before the offset.
+    let oldest = SystemTime::try_from(Timestamp::MIN).unwrap();
+    for calendar in [&yearly, &longest] {
+        assert!(calendar.after(oldest).next().is_some());
+    }
+}
+
+#[test]
+fn a_timer_follows_a_calendar_with_an_offset() {
+    let (clock, service, log) = service("2026-03-01T00:00[Europe/Berlin]");
+    let offset = HOUR * 3 + MS * 250;
+    let calendar = in_berlin("30 2 * * *");
+    follow(&service, &clock, &log, calendar.clone().offset(offset));
+    clock.advance(HOUR * 24 * 60);
+    let since = time("2026-03-01T00:00[Europe/Berlin]") - offset;
+    let expected: Vec<_> = calendar
+        .after(since)
+        .take(60)
+        .map(|run| run + offset)
+        .collect();
+    assert_eq!(*log.lock().unwrap(), expected);
+}
+
 type Log = Arc<Mutex<Vec<SystemTime>>>;
 
 /// A service whose wall clock shows this, and what ran when.

@@ -330,6 +330,14 @@ pub(crate) fn limit_ms(limit: Duration) -> u64 {
     StoreTime::MIN.after(limit).0.max(1)
 }
 
+/// Whether a calendar's text sets an offset. Programs that know files of format 3 and schemas of
+/// number 3 cannot read such a text, and would make a dead letter of its row.
+#[cfg(any(feature = "redb", feature = "postgres"))]
+pub(crate) fn has_offset(calendar: &str) -> bool {
+    let mut settings = calendar.split(';').skip(1);
+    settings.any(|setting| setting.trim_start().starts_with("offset"))
+}
+
 impl RowMore {
     /// Whether a row may have this time limit, in milliseconds. Each store can keep it.
     #[cfg(any(feature = "redb", feature = "postgres"))]

@@ -341,7 +341,7 @@ fn what_a_later_program_has_written_names_it() {
 fn the_floor_rises_by_first_use() {
     let floor = |image: &[u8]| meta(image, "version").unwrap()[0];
     type Use = (&'static str, u8, fn(&mut Row));
-    let uses: [Use; 5] = [
+    let uses: [Use; 7] = [
         ("nothing new", 3, |_| {}),
         ("an expiry", 4, |row| row.set_expires(Some(time(99)))),
         ("a time limit", 4, |row| {
@@ -349,6 +349,12 @@ fn the_floor_rises_by_first_use() {
         }),
         ("a trace", 4, |row| row.set_traceparent(Some("00".into()))),
         ("no parts", 3, |row| row.set_traceparent(None)),
+        ("a calendar", 3, |row| {
+            row.calendar = Some("cron 0 9 * * *; zone=UTC; missed=burst 3".into())
+        }),
+        ("a calendar with an offset", 4, |row| {
+            row.calendar = Some("cron 0 9 * * *; zone=UTC; offset=PT1.5S".into())
+        }),
     ];
     let arm = |change: fn(&mut Row)| {
         let disk = Disk::sound(image("file-3"));

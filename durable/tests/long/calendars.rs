@@ -5,8 +5,8 @@ use crate::all_may_go::AllMayGo;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
-use wheelwork::ManualClock;
 use wheelwork::calendar::{Calendar, Missed};
+use wheelwork::{ManualClock, spread};
 use wheelwork_durable::contract::{Store, Write};
 use wheelwork_durable::{
     Cause, Delivery, Durable, DurableBuilder, DurableClient, DurableError, Memory, RetryPolicy,
@@ -176,6 +176,81 @@ fn smoke() {
     assert_eq!(runs.take(), []);
     let stats = timers.stats();
     assert_eq!((stats.armed, stats.done, stats.cancelled), (1, 4, 1));
+}
+
+/// Each of these keys has its own part of an hour, whichever program arms it, and keeps it.
+#[test]
+fn calendars_with_an_offset_run_that_much_later() {
+    let (clock, store, runs) = (clock(), Memory::new(), Runs::default());
+    let offset = |key: &str| {
+        let part = spread(HOUR, key);
+        part - Duration::from_nanos(u64::from(part.subsec_nanos() % 1_000_000))
+    };
+    let arm = |timers: &Durable, key: &str| {
+        let calendar = nine()
+            .missed(Missed::SkipAfter(MINUTE))
+            .offset(spread(HOUR, key));
+        timers
+            .key(key)
+            .schedule_calendar("report", calendar, key)
+            .unwrap()
+    };
+    let keys = ["node-7", "node-8", "node-9"];
+    let timers = open(&clock, &store, &runs).start().unwrap();
+    let ids = keys.map(|key| arm(&timers, key));
+    // When each one is due.
+    let due = |timers: &Durable, day: u32| {
+        for (key, id) in keys.iter().zip(ids) {
+            let row = timers.get(id).unwrap().unwrap();
+            assert_eq!(row.due.system_time(), at(day, 9) + offset(key), "{key}");
+        }
+    };
+    due(&timers, 100);
+    let text = timers.get(ids[0]).unwrap().unwrap().calendar.unwrap();
+    assert!(
+        text.starts_with("cron 0 9 * * *; zone=UTC; offset=PT"),
+        "{text}"
+    );
+    // The lists have the same times.
+    let page = timers.calendars(None, 9, 3).unwrap();
+    assert_eq!(page.rows.len(), 3);
+    for row in page.rows {
+        let of = offset(row.row.key.as_deref().unwrap());
+        assert_eq!(row.runs, [100, 101, 102].map(|day| at(day, 9) + of));
+    }
+    clock.advance(2 * HOUR);
+    assert_eq!(runs.take().len(), 3);
+    due(&timers, 101);
+    drop(timers);
+
+    // The next program arms them again, and finds them as they are. A run that was missed by more
+    // than a minute is left out, counted from its own time.
+    clock.set_system_time(at(103, 9) + offset(keys[1]) + MINUTE / 2);
+    let timers = open(&clock, &store, &runs).start().unwrap();
+    assert_eq!(keys.map(|key| arm(&timers, key)), ids);
+    clock.advance(SECOND);
+    let in_time = |key: &&str| {
+        let late = (offset(keys[1]) + MINUTE / 2).checked_sub(offset(key));
+        late.is_some_and(|late| late <= MINUTE)
+    };
+    assert_eq!(
+        runs.take().len(),
+        keys.iter().filter(|key| in_time(key)).count()
+    );
+    clock.advance(2 * HOUR);
+    due(&timers, 104);
+    // Another offset is another calendar.
+    let later = timers.key(keys[0]);
+    let moved = nine().offset(2 * HOUR);
+    let again = later.schedule_calendar("report", moved, keys[0]).unwrap();
+    assert_ne!(again, ids[0]);
+    let row = timers.get(again).unwrap().unwrap();
+    assert_eq!(row.due.system_time(), at(104, 11));
+    // What somebody has moved stays there.
+    assert!(timers.reschedule(ids[2], 40 * HOUR).unwrap());
+    let moved = timers.get(ids[2]).unwrap().unwrap().due;
+    assert_eq!(arm(&timers, keys[2]), ids[2]);
+    assert_eq!(timers.get(ids[2]).unwrap().unwrap().due, moved);
 }
 
 /// How many runs come when the program starts anew five runs later, a quarter of an hour after the

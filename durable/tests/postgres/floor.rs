@@ -149,6 +149,10 @@ fn expires(row: &mut Row) {
     row.set_expires(Some(FAR));
 }
 
+fn offset(row: &mut Row) {
+    row.calendar = Some("cron 0 9 * * *; zone=UTC; offset=PT1.5S; missed=burst 3".into());
+}
+
 fn release(schema: &Schema) -> i64 {
     let release = schema.sql("SELECT {s}.wheelwork_release_held()");
     schema.client().query_one(&release, &[]).unwrap().get(0)
@@ -156,15 +160,16 @@ fn release(schema: &Schema) -> i64 {
 
 #[test]
 fn the_first_write_that_an_older_program_would_get_wrong_raises_it() {
-    for change in [expires, |row: &mut Row| {
-        row.set_time_limit(Some(Duration::from_secs(1)));
-    }] {
+    let limit = |row: &mut Row| row.set_time_limit(Some(Duration::from_secs(1)));
+    for change in [expires, limit, offset] {
         let Some(schema) = Schema::new("first_write") else {
             return;
         };
         let mut node = Node::of(schema.store());
         let plain = |row: &mut Row| row.set_traceparent(Some("00-0af7-b7ad-01".into()));
         assert_eq!(node.arm(plain), Outcome::Armed(None));
+        let recurs = |row: &mut Row| row.calendar = Some("cron 0 9 * * *; zone=UTC".into());
+        assert_eq!(node.arm(recurs), Outcome::Armed(None));
         assert_eq!(numbers(&schema), (3, NUMBER));
         assert_eq!(node.arm(change), Outcome::Armed(None));
         assert_eq!(numbers(&schema), (NUMBER, NUMBER));
@@ -183,11 +188,12 @@ fn such_a_write_is_refused_while_an_older_node_is_alive() {
     let mut node = Node::of(schema.store());
     let old = OldNode::join(&schema).unwrap();
     let (before, after) = (node.row(|_| {}), node.row(|_| {}));
+    assert!(matches!(node.arm(offset), Outcome::Refused(_)));
     let refused = node.row(expires);
     let cancels = Write::Cancel(Target::Id(before.id));
     let arms = [before, refused.clone(), after].map(Write::Arm);
     let outcomes = node.commit(arms.into_iter().chain([cancels.clone()]).collect());
-    let says = "node old is alive, whose program knows no expiry, limit or rule";
+    let says = "node old is alive, whose program knows no expiry, limit, offset or rule";
     let Outcome::Refused(why) = &outcomes[1] else {
         panic!("{outcomes:?}");
     };

@@ -189,7 +189,7 @@ fn a_rule_is_refused_while_an_older_node_is_alive() {
     };
     assert_eq!(
         &*why,
-        "node old is alive, whose program knows no expiry, limit or rule"
+        "node old is alive, whose program knows no expiry, limit, offset or rule"
     );
     assert_eq!(store.rules().unwrap(), []);
     // What ends a rule needs no floor.

@@ -1,10 +1,11 @@
 //! Floor: it rises before the first write that a program of an earlier number would get wrong.
 //!
 //! Such a program does not know when a row expires, how long an attempt may take, and which rules
-//! there are. So a row with an expiry or a limit, and a rule, is refused while a node of such a
-//! program is alive. A row that is held is no row that it
-//! would get wrong, but one that it never hands out. So a row is held in any case, and the floor
-//! rises as soon as it can: then no such program begins to work beside rows that it forgets.
+//! there are, and cannot read a calendar with an offset. So a row with an expiry, a limit or such a
+//! calendar, and a rule, is refused while a node of such a program is alive. A row that is held is
+//! no row that it would get wrong, but one that it never hands out. So a row is held in any case,
+//! and the floor rises as soon as it can: then no such program begins to work beside rows that it
+//! forgets.
 
 use super::leases::Closed;
 use super::migrations::PROGRAM;
@@ -13,6 +14,7 @@ use super::statements::floor::{Close, CloseForHeld};
 use super::statements::statement::Statement;
 use super::store::Postgres;
 use crate::store::contract::StoreError;
+use crate::store::row::{RowMore, has_offset};
 use crate::store::write::{Outcome, Write};
 use std::sync::Arc;
 use tokio_postgres::Error;
@@ -39,9 +41,10 @@ fn is_final(error: &Error, conflicts: &mut u32, tries: u32) -> bool {
 /// Whether an earlier program would get wrong what this change puts in.
 fn is_of_later(write: &Write) -> bool {
     match write {
-        Write::Arm(row) => row
-            .more()
-            .is_some_and(|more| more.expires.is_some() || more.limit_ms.is_some()),
+        Write::Arm(row) => {
+            let is_set = |more: &RowMore| more.expires.is_some() || more.limit_ms.is_some();
+            row.more().is_some_and(is_set) || row.calendar.as_deref().is_some_and(has_offset)
+        }
         Write::Rule(_, change) => change.makes_part(),
         _ => false,
     }
@@ -110,7 +113,8 @@ impl Postgres {
                     let why = |name: String| {
                         let name = name.replace(char::is_control, " ");
                         format!(
-                            "node {name} is alive, whose program knows no expiry, limit or rule"
+                            "node {name} is alive, whose program knows no expiry, limit, offset \
+                             or rule"
                         )
                     };
                     return Ok(older.map(|name| why(name).into()));

@@ -22,7 +22,9 @@
 use super::bytes::{
     Flaw, LATER, number, put_number, put_text, put_time, saturated, seal, take, text, time, unseal,
 };
-use crate::store::row::{Cause, DeadLetter, DurableId, Held, HeldWhy, Row, RowMore, StoreTime};
+use crate::store::row::{
+    Cause, DeadLetter, DurableId, Held, HeldWhy, Row, RowMore, StoreTime, has_offset,
+};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -232,7 +234,8 @@ impl<'a> RowView<'a> {
 
     /// The first format that has rows of this shape.
     pub(crate) fn format(&self) -> u64 {
-        if self.more.is_some() { 4 } else { 3 }
+        let is_later = self.more.is_some() || self.calendar.is_some_and(has_offset);
+        if is_later { 4 } else { 3 }
     }
 
     pub(crate) fn row(&self, number: u64, names: &mut Names) -> Row {
