@@ -4,6 +4,7 @@
 use crate::line::{Figures, Line};
 use crate::machine::{self, Packages};
 use crate::program::{chosen, count, duration, each_once, say, say_text};
+use crate::round_trip::{Distance, round_trip_ns};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
@@ -15,6 +16,14 @@ use std::time::{Duration, Instant, SystemTime};
 use std::{panic, thread};
 
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// Runs for each repetition, at the most, where only those count that were near.
+const RUNS_FOR_EACH: usize = 4;
+
+/// A run in place of another one begins when the cores are near, unless that takes longer: then no
+/// measurement has such runs any more.
+const NEAR_AGAIN: Duration = Duration::from_secs(180);
+const NEAR_LOOK: Duration = Duration::from_secs(1);
 
 /// What all programs that measure can be told.
 #[derive(Args, Clone, Debug)]
@@ -46,6 +55,23 @@ pub struct Options {
     /// What is told of the place beside the machine.
     #[arg(skip)]
     pub place: Option<String>,
+
+    /// How far the cores are from each other, and what that means for a run.
+    #[arg(skip)]
+    pub cores: Cores,
+}
+
+/// How far the cores are from each other, where that may change: see [`round_trip`](crate::round_trip).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Cores {
+    /// It is not looked at.
+    #[default]
+    Unwatched,
+    /// It is told as the figure `round_trip_ns`, and that is all.
+    Told,
+    /// Repetitions count that were near. Those that were far are told apart, and one during which it
+    /// has changed is dropped. A measurement has some more runs in place of these.
+    Near,
 }
 
 impl Options {
@@ -165,9 +191,18 @@ pub fn run<G>(
         .expect("the template is right");
     bar.set_style(style.progress_chars("=> "));
     let mut all = Vec::new();
+    let mut runs_for_each = match options.cores {
+        Cores::Near => RUNS_FOR_EACH,
+        Cores::Told | Cores::Unwatched => 1,
+    };
     for (group, measurements) in groups {
-        let lines = measure(options, measurements, &bar);
+        let lines = measure(options, measurements, &mut runs_for_each, &bar);
         bar.suspend(|| say_text(&table(group, &lines)));
+        let far: Vec<Line> = lines.iter().filter_map(Line::while_far).collect();
+        if !far.is_empty() {
+            bar.suspend(|| say_text("\nThe same while the cores were far from each other:"));
+            bar.suspend(|| say_text(&table(group, &far)));
+        }
         record.add(lines.iter().map(Line::to_json))?;
         all.extend(lines);
     }
@@ -175,15 +210,83 @@ pub fn run<G>(
     Ok((all, record))
 }
 
-/// The measurements of a group.
-fn measure(options: &Options, mut group: Vec<Measurement>, bar: &ProgressBar) -> Vec<Line> {
-    let mut figures: Vec<Vec<Figures>> = vec![Vec::new(); group.len()];
-    for repetition in 0..options.reps() {
-        for (measurement, figures) in group.iter_mut().zip(&mut figures) {
-            bar.inc(1);
+/// What came of the runs of one measurement.
+#[derive(Clone, Debug, Default)]
+struct Runs {
+    near: Vec<Figures>,
+    far: Vec<Figures>,
+    /// Those in which the distance has changed.
+    dropped: usize,
+}
+
+impl Runs {
+    /// Adds one, with the round trips before and after it where these count.
+    fn add(&mut self, mut figures: Figures, round_trips: Option<[f64; 2]>, cores: Cores) {
+        let Some([before, after]) = round_trips else {
+            return self.near.push(figures);
+        };
+        figures.extend([("round_trip_ns", f64::midpoint(before, after))]);
+        match [before, after].map(Distance::of) {
+            _ if cores == Cores::Told => self.near.push(figures),
+            [before, after] if before != after => self.dropped += 1,
+            [Distance::Near, _] => self.near.push(figures),
+            [Distance::Far, _] => self.far.push(figures),
+        }
+    }
+
+    /// Puts all into the line.
+    fn into_line(self, mut line: Line, reps: usize) -> Line {
+        let (near, far) = (self.near.len(), self.far.len());
+        line.summarize(&self.near);
+        line.summarize_far(&self.far);
+        if line.skipped.is_none() && near < reps {
+            let dropped = self.dropped;
+            let why = format!("of {reps} near: {near}; {far} were far, {dropped} changed");
+            line.skipped = Some(why);
+        }
+        line
+    }
+}
+
+/// Waits until the cores are near. Returns whether they are.
+fn near_again() -> bool {
+    let start = Instant::now();
+    while round_trip_ns().map(Distance::of) == Some(Distance::Far) {
+        if start.elapsed() > NEAR_AGAIN {
+            return false;
+        }
+        thread::sleep(NEAR_LOOK);
+    }
+    true
+}
+
+/// The measurements of a group. `runs_for_each` is the most of them for a repetition: 1 from when
+/// it was in vain to wait.
+fn measure(
+    options: &Options,
+    group: Vec<Measurement>,
+    runs_for_each: &mut usize,
+    bar: &ProgressBar,
+) -> Vec<Line> {
+    let reps = options.reps();
+    let mut group: Vec<_> = group
+        .into_iter()
+        .map(|measurement| (measurement, Runs::default()))
+        .collect();
+    for round in 0..reps * *runs_for_each {
+        for (measurement, runs) in &mut group {
             let line = &measurement.line;
             // One that has failed once is not given a second chance to take as long.
             if line.skipped.is_some() {
+                bar.inc(u64::from(round < reps));
+                continue;
+            }
+            let done = runs.near.len();
+            if done >= reps || round >= reps * *runs_for_each {
+                continue;
+            }
+            if round >= reps && !near_again() {
+                *runs_for_each = 1;
                 continue;
             }
             let what = format!(
@@ -193,25 +296,33 @@ fn measure(options: &Options, mut group: Vec<Measurement>, bar: &ProgressBar) ->
             if bar.is_hidden() {
                 eprintln!(
                     "{} of {}: {what}",
-                    bar.position(),
+                    bar.position() + 1,
                     bar.length().unwrap_or(0)
                 );
             }
             bar.set_message(what);
-            match measurement.run(options, repetition) {
-                Ok(measured) => figures.push(measured),
+            let round_trip = || match options.cores {
+                Cores::Unwatched => None,
+                Cores::Told | Cores::Near => round_trip_ns(),
+            };
+            let before = round_trip();
+            match measurement.run(options, done) {
+                Ok(measured) => {
+                    let round_trips = before.zip(round_trip()).map(<[f64; 2]>::from);
+                    runs.add(measured, round_trips, options.cores);
+                }
                 Err(why) => measurement.line.skipped = Some(why),
             }
+            bar.inc(1);
+            let is_one_more =
+                runs.near.len() == done && measurement.line.skipped.is_none() && *runs_for_each > 1;
+            bar.inc_length(u64::from(is_one_more));
         }
     }
-    let summarized = group
-        .into_iter()
-        .zip(figures)
-        .map(|(mut measurement, figures)| {
-            measurement.line.summarize(&figures);
-            measurement.line
-        });
-    summarized.collect()
+    let lines = group.into_iter();
+    lines
+        .map(|(measurement, runs)| runs.into_line(measurement.line, reps))
+        .collect()
 }
 
 impl Measurement {
@@ -361,5 +472,52 @@ impl Record {
         let lines = objects.into_iter().map(|object| format!("{object}\n"));
         file.write_all(lines.collect::<String>().as_bytes())
             .map_err(|error| format!("--json: {error}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runs(cores: Cores, round_trips: &[Option<[f64; 2]>]) -> Runs {
+        let mut runs = Runs::default();
+        for &round_trips in round_trips {
+            runs.add(Figures::from([("mops", 2.0)]), round_trips, cores);
+        }
+        runs
+    }
+
+    const ALL: [Option<[f64; 2]>; 4] = [
+        Some([80.0, 90.0]),
+        Some([90.0, 410.0]),
+        Some([410.0, 400.0]),
+        Some([90.0, 90.0]),
+    ];
+
+    #[test]
+    fn near_and_far_are_apart_and_what_changed_is_dropped() {
+        let runs = runs(Cores::Near, &ALL);
+        let line = |reps| {
+            runs.clone()
+                .into_line(Line::new("heap", "w1", 1, 1_000), reps)
+        };
+        let two = line(2);
+        assert_eq!((two.reps, two.far_reps, two.skipped), (2, 1, None));
+        let round_trip = two.figures.get("round_trip_ns").copied();
+        assert_eq!(round_trip.map(|all| (all.min, all.max)), Some((85.0, 90.0)));
+        let why = "of 3 near: 2; 1 were far, 1 changed";
+        assert_eq!(line(3).skipped.as_deref(), Some(why));
+    }
+
+    #[test]
+    fn where_it_is_only_told_all_count() {
+        let runs = runs(Cores::Told, &ALL);
+        assert_eq!((runs.near.len(), runs.far.len(), runs.dropped), (4, 0, 0));
+    }
+
+    #[test]
+    fn where_there_is_one_core_all_count() {
+        let runs = runs(Cores::Near, &[None, None]);
+        assert_eq!(runs.near, [(); 2].map(|()| Figures::from([("mops", 2.0)])));
     }
 }

@@ -16,6 +16,7 @@ pub mod mix;
 pub mod program;
 pub mod progress;
 pub mod report;
+pub mod round_trip;
 pub mod said;
 pub mod system;
 pub mod table;

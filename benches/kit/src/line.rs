@@ -77,10 +77,14 @@ pub struct Line {
     /// Repetitions that gave figures.
     pub reps: usize,
     /// The figures of each of them, in order: the first of all subjects were measured one after the
-    /// other, and so on.
+    /// other, and so on, except for those that were done anew.
     pub repetitions: Vec<Figures>,
     /// By name.
     pub figures: BTreeMap<String, Summary>,
+    /// The same of the repetitions that are told apart, because the cores were far from each other.
+    pub far_reps: usize,
+    /// By name.
+    pub far: BTreeMap<String, Summary>,
     /// Why there are none, or fewer than were asked for.
     pub skipped: Option<String>,
     /// What there is to say of how it was done.
@@ -113,15 +117,26 @@ impl Line {
     pub fn summarize(&mut self, repetitions: &[Figures]) {
         self.reps = repetitions.len();
         self.repetitions = repetitions.to_vec();
-        for name in repetitions.iter().flat_map(|figures| figures.0.keys()) {
-            // Where a repetition has no such figure it counts for nothing.
-            let all = repetitions
-                .iter()
-                .filter_map(|figures| figures.0.get(name).copied());
-            let summary = Summary::of(all.collect());
-            self.figures
-                .extend(summary.map(|summary| (name.clone(), summary)));
-        }
+        self.figures = summaries(repetitions);
+    }
+
+    /// Adds those of the repetitions while the cores were far from each other.
+    pub fn summarize_far(&mut self, repetitions: &[Figures]) {
+        self.far_reps = repetitions.len();
+        self.far = summaries(repetitions);
+    }
+
+    /// What was measured while the cores were far from each other, as a line of its own.
+    pub fn while_far(&self) -> Option<Self> {
+        (self.far_reps > 0).then(|| Self {
+            reps: self.far_reps,
+            figures: self.far.clone(),
+            repetitions: Vec::new(),
+            far_reps: 0,
+            far: BTreeMap::new(),
+            skipped: None,
+            ..self.clone()
+        })
     }
 
     /// A figure's, if it was measured.
@@ -145,10 +160,17 @@ impl Line {
         insert("threads", json!(self.threads));
         insert("n", json!(self.timers));
         insert("reps", json!(self.reps));
-        for (name, summary) in &self.figures {
-            insert(name, json!(summary.median));
-            insert(&format!("{name}_min"), json!(summary.min));
-            insert(&format!("{name}_max"), json!(summary.max));
+        let mut insert_all = |figures: &BTreeMap<String, Summary>, before: &str| {
+            for (name, summary) in figures {
+                insert(&format!("{before}{name}"), json!(summary.median));
+                insert(&format!("{before}{name}_min"), json!(summary.min));
+                insert(&format!("{before}{name}_max"), json!(summary.max));
+            }
+        };
+        insert_all(&self.figures, "");
+        insert_all(&self.far, "far_");
+        if self.far_reps > 0 {
+            insert("far_reps", json!(self.far_reps));
         }
         for (name, text) in [("skipped", &self.skipped), ("remark", &self.remark)] {
             if let Some(text) = text {
@@ -157,6 +179,20 @@ impl Line {
         }
         Value::Object(object)
     }
+}
+
+/// Of all figures of some repetitions.
+fn summaries(repetitions: &[Figures]) -> BTreeMap<String, Summary> {
+    let mut summaries = BTreeMap::new();
+    for name in repetitions.iter().flat_map(|figures| figures.0.keys()) {
+        // Where a repetition has no such figure it counts for nothing.
+        let all = repetitions
+            .iter()
+            .filter_map(|figures| figures.0.get(name).copied());
+        let summary = Summary::of(all.collect());
+        summaries.extend(summary.map(|summary| (name.clone(), summary)));
+    }
+    summaries
 }
 
 #[cfg(test)]
@@ -182,6 +218,19 @@ mod tests {
         line.remark = Some("cancel frees nothing".to_string());
         let expected = r#"{"subject":"heap","workload":"w4","threads":2,"n":1000,"reps":2,"mops":2.75,"mops_min":2.0,"mops_max":3.5,"remark":"cancel frees nothing"}"#;
         assert_eq!(line.to_json().to_string(), expected);
+    }
+
+    #[test]
+    fn what_was_measured_while_far_is_told_apart() {
+        let mut line = Line::new("heap", "w4", 2, 1_000);
+        let mops = |mops| Figures::from([("mops", mops)]);
+        assert_eq!(line.while_far(), None);
+        line.summarize(&[mops(2.0)]);
+        line.summarize_far(&[mops(0.5)]);
+        let expected = r#"{"subject":"heap","workload":"w4","threads":2,"n":1000,"reps":1,"mops":2.0,"mops_min":2.0,"mops_max":2.0,"far_mops":0.5,"far_mops_min":0.5,"far_mops_max":0.5,"far_reps":1}"#;
+        assert_eq!(line.to_json().to_string(), expected);
+        let far = line.while_far().expect("it was");
+        assert_eq!((far.reps, far.median("mops")), (1, Some(0.5)));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::job::Job;
 use crate::name::Name;
 use crate::workload::{WINDOWS, Workload};
 use clap::{Parser, Subcommand};
-use wheelwork_kit::campaign::{Choice, Options};
+use wheelwork_kit::campaign::{Choice, Cores, Options};
 use wheelwork_kit::program::{self, count, each_once};
 use wheelwork_kit::system;
 
@@ -28,8 +28,8 @@ const PRODUCERS_MANY: usize = 16;
 /// turn, medians.
 ///
 /// Ends with the distance to the goals. Everything takes more than four hours: w9 and w10,
-/// with their rates, some 90 minutes of it, 7 s for each measurement; w11 two hours. --quick takes
-/// four minutes, for figures that only show that it works. Exit codes: 0 it ran, 2 wrong arguments.
+/// with their rates, some 90 minutes of it, 7 s for each measurement; w11 two hours. It takes twice
+/// that on a machine whose cores are near each other for half of the time. --quick takes four minutes, for figures that only show that it works. Exit codes: 0 it ran, 2 wrong arguments.
 #[derive(Parser, Clone, Debug)]
 #[command(
     name = "timers",
@@ -59,8 +59,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "COUNTS", value_delimiter = ',', value_parser = count(1..=256))]
     threads: Vec<usize>,
 
+    /// Count runs however long a cache line takes between two cores. By default a measurement has
+    /// more runs until it has its repetitions while that was at most 200 ns, there and back: four
+    /// times as many at the most. Those in which it took longer are told apart, and one during which
+    /// it has changed is dropped. With --quick it is not looked at
+    #[arg(long)]
+    any_distance: bool,
+
     #[command(flatten)]
-    pub(crate) options: Options,
+    options: Options,
 }
 
 #[derive(Subcommand, Clone, Debug)]
@@ -98,6 +105,17 @@ impl Args {
             group.timers.saturating_mul(times)
         });
         system::check_memory(timers.max().unwrap_or(0), BYTES_PER_TIMER)
+    }
+
+    pub(crate) fn options(&self) -> Options {
+        let cores = match (self.options.quick, self.any_distance) {
+            (true, _) => Cores::Unwatched,
+            (false, true) => Cores::Told,
+            (false, false) => Cores::Near,
+        };
+        let mut options = self.options.clone();
+        options.cores = cores;
+        options
     }
 
     pub(crate) fn subjects(&self) -> Vec<Name> {

@@ -55,7 +55,7 @@ fn run(args: &Args) -> Result<(), String> {
     args.check()?;
     let table = |group: &Group, lines: &[Line]| compare::table(group, lines);
     let (lines, mut record) = campaign::run(
-        &args.options,
+        &args.options(),
         RIVALS,
         &args.groups(),
         |group| measurements(args, group),
