@@ -1,6 +1,3 @@
-import io.netty.util.HashedWheelTimer;
-import io.netty.util.Timeout;
-import io.netty.util.TimerTask;
 import java.lang.management.ManagementFactory;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -11,19 +8,18 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.SplittableRandom;
-import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.CyclicBarrier;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReferenceArray;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * One measurement of Netty's HashedWheelTimer, by the rules of compare/timers/src: the same arguments as its `measure`, the figures as one JSON object on standard output.
+ * One measurement of the timers of a Java library, by the rules of compare/timers/src: the same arguments as its `measure`, the figures as one JSON object on standard output.
+ * Which timers they are is in Timers and Task, of one of the folders beside this file.
  * The workloads are those of throughput.rs, fires.rs, rest.rs, paced.rs and in_flight.rs. Bytes are those of the heap's live objects: what a process of a virtual machine keeps resident says little.
  */
-final class NettyRival {
+final class Rival {
     private static final long SECOND_NS = 1_000_000_000L;
     private static final long TIMEOUT_NS = 30 * SECOND_NS;
     private static final long FAR_NS = 3_600 * SECOND_NS;
@@ -33,9 +29,6 @@ final class NettyRival {
     private static final long ARMING_NS_EACH = 4_000;
     private static final long PATIENCE_NS = 20 * SECOND_NS;
     private static final int KEPT_PERCENT = 20;
-    /** A tick of 1 ms as wheelwork's, and slots for a minute of them. */
-    private static final int SLOTS = 65_536;
-    private static final String WORKER = "netty-wheel";
     private static final String PRODUCER = "producer-";
     /** As in paced.rs. */
     private static final long STEP_NS = 1_000_000;
@@ -55,33 +48,49 @@ final class NettyRival {
     private static final long NAP_NS = 20_000;
     private static final long PROBE_NS = 5_000_000L;
 
-    /** What has fired. The wheel's one thread alone writes it: without a fence. */
+    /** What has fired. */
     private static final AtomicLong FIRED = new AtomicLong();
-    private static final TimerTask BUMP = timeout -> FIRED.lazySet(FIRED.getPlain() + 1);
-    /** The clock is read for the first of a burst, and for every 64th, as in book.rs. */
-    private static final TimerTask STAMP = timeout -> {
-        if (FIRED.getPlain() % 64 == 0) Late.stamp(System.nanoTime());
-        BUMP.run(timeout);
+    private static final Task BUMP = new Task() {
+        @Override
+        public void run() {
+            fired();
+        }
     };
+    /** The clock is read for the first of a burst, and for every 64th, as in ledger.rs. */
+    private static final Task STAMP = new Task() {
+        @Override
+        public void run() {
+            int number = fired();
+            if (number % 64 == 0) Late.lateNs[number / 64] = System.nanoTime();
+        }
+    };
+
+    /** Counts one, and returns how many were before. One thread that alone fires all needs no fence. */
+    private static int fired() {
+        if (!Timers.ONE_THREAD) return (int) FIRED.getAndIncrement();
+        long before = FIRED.getPlain();
+        FIRED.lazySet(before + 1);
+        return (int) before;
+    }
 
     private final Map<String, String> arguments = new HashMap<>();
     private final int timers;
     private final int threads;
     private final boolean quick;
     private final Map<String, Double> figures = new HashMap<>();
-    private HashedWheelTimer timer;
+    private Timers timer;
 
     /** What one producer owns. */
     private static final class Own {
         final SplittableRandom random;
-        final Timeout[] slots;
+        final Object[] slots;
         final long[] delaysNs;
         int[] order;
         long[] nextDelaysNs;
 
         Own(long seed, int share) {
             random = new SplittableRandom(seed);
-            slots = new Timeout[share];
+            slots = new Object[share];
             delaysNs = new long[share];
             for (int i = 0; i < share; i++) delaysNs[i] = delayNs(random);
         }
@@ -113,12 +122,9 @@ final class NettyRival {
     private record Cost(long elapsedNs, long settlingNs, long cpuNs) {}
 
     /** When it was due is the task's own. */
-    private static final class Late implements TimerTask {
+    private static final class Late extends Task {
+        /** How late each was, below 0 if it was early; or, of a burst, when every 64th ran. */
         static long[] lateNs;
-        static int count;
-        static long early;
-        static long firstNs;
-        static long lastNs;
         final long dueNs;
 
         Late(long dueNs) {
@@ -126,53 +132,58 @@ final class NettyRival {
         }
 
         @Override
-        public void run(Timeout timeout) {
+        public void run() {
             note(dueNs);
         }
 
         static void note(long dueNs) {
-            long now = System.nanoTime();
-            stamp(now);
-            if (now < dueNs) early++;
-            lateNs[count++] = Math.max(0, now - dueNs);
-            FIRED.lazySet(FIRED.getPlain() + 1);
+            long late = System.nanoTime() - dueNs;
+            lateNs[fired()] = late;
         }
 
         /** Touched, and empty. */
         static void begin(int most) {
             lateNs = new long[most];
-            Arrays.fill(lateNs, 1);
-            count = 0;
-            early = 0;
-            firstNs = 0;
+            Arrays.fill(lateNs, Long.MAX_VALUE);
             FIRED.set(0);
         }
 
-        static void stamp(long now) {
-            if (firstNs == 0) firstNs = now;
-            lastNs = now;
+        /** Those that have been noted, in order: one that fires now may have been counted before. */
+        static long[] all() {
+            return Arrays.stream(lateNs, 0, (int) FIRED.get()).filter(late -> late != Long.MAX_VALUE).sorted().toArray();
         }
     }
 
     /** Comes again a period later. */
-    private static final class Again implements TimerTask {
+    private static final class Again extends Task {
+        final Timers timer;
         final long periodNs;
         long dueNs;
 
-        Again(long dueNs, long periodNs) {
+        Again(Timers timer, long dueNs, long periodNs) {
+            this.timer = timer;
             this.dueNs = dueNs;
             this.periodNs = periodNs;
         }
 
+        void begin() {
+            if (Timers.PERIODIC) timer.every(this, delayNs(), periodNs);
+            else timer.arm(this, delayNs());
+        }
+
+        private long delayNs() {
+            return Math.max(0, dueNs - System.nanoTime());
+        }
+
         @Override
-        public void run(Timeout timeout) {
+        public void run() {
             Late.note(dueNs);
             dueNs += periodNs;
-            timeout.timer().newTimeout(this, Math.max(0, dueNs - System.nanoTime()), TimeUnit.NANOSECONDS);
+            if (!Timers.PERIODIC) timer.arm(this, delayNs());
         }
     }
 
-    private NettyRival(String[] line) {
+    private Rival(String[] line) {
         for (int i = 1; i < line.length; i++) {
             if (line[i].equals("--quick")) arguments.put("--quick", "");
             else if (i + 1 < line.length) arguments.put(line[i], line[++i]);
@@ -191,7 +202,7 @@ final class NettyRival {
     public static void main(String[] line) {
         int status = 0;
         try {
-            System.out.println(new NettyRival(line).measure());
+            System.out.println(new Rival(line).measure());
         } catch (Exception error) {
             System.err.println(error.getMessage());
             status = 1;
@@ -203,6 +214,7 @@ final class NettyRival {
     private String measure() throws Exception {
         start();
         warmUp();
+        collect();
         switch (text("--workload")) {
             case "w1" -> insert(true);
             case "w1-cold" -> insert(false);
@@ -216,7 +228,8 @@ final class NettyRival {
             case "w7" -> idle();
             case "w8" -> rearm();
             case "w9" -> paced(0);
-            case "w9-periodic" -> periodic();
+            case "w9-periodic" -> periodic(SECOND_NS);
+            case "w9-instant" -> periodic(0);
             case "w10" -> paced(50);
             case "w10-fast" -> paced(5);
             case "w10-slow" -> paced(500);
@@ -231,39 +244,47 @@ final class NettyRival {
     }
 
     private void start() {
-        timer = new HashedWheelTimer(work -> new Thread(work, WORKER), 1, TimeUnit.MILLISECONDS, SLOTS, false);
-        timer.start();
+        timer = new Timers();
     }
 
     /** The compiler has seen every call, on another wheel than the one that is measured. */
     private void warmUp() throws Exception {
         SplittableRandom random = new SplittableRandom(1);
-        Timeout[] ring = new Timeout[50_000];
+        Object[] ring = new Object[50_000];
         for (int step = 0; step < 500_000; step++) {
             int place = random.nextInt(ring.length);
-            if (ring[place] != null) ring[place].cancel();
+            if (ring[place] != null) Timers.cancel(ring[place]);
             ring[place] = arm(Own.delayNs(random));
             if (step % 100_000 == 0) settle();
         }
-        Late.lateNs = new long[20_000];
-        for (int i = 0; i < Late.lateNs.length; i++) {
-            timer.newTimeout(new Late(0), 1, TimeUnit.MILLISECONDS);
-            timer.newTimeout(STAMP, 1, TimeUnit.MILLISECONDS);
+        // Those of the ring may be due by now.
+        int each = 20_000;
+        Late.begin(2 * each + ring.length);
+        for (int i = 0; i < each; i++) {
+            timer.arm(new Late(0), 1_000_000);
+            timer.arm(STAMP, 1_000_000);
         }
+        while (FIRED.get() < 2 * each) Thread.sleep(1);
         settle();
         timer.stop();
         start();
         touch();
         settle();
+    }
+
+    /** What was stopped has an end to come to, and may have a finalizer: a second collection frees it. */
+    private static void collect() {
+        System.gc();
+        System.runFinalization();
         System.gc();
     }
 
-    private Timeout arm(long delayNs) {
-        return timer.newTimeout(BUMP, delayNs, TimeUnit.NANOSECONDS);
+    private Object arm(long delayNs) {
+        return timer.arm(BUMP, delayNs);
     }
 
     private void touch() {
-        arm(TIMEOUT_NS).cancel();
+        Timers.cancel(arm(TIMEOUT_NS));
     }
 
     private void arm(Own own) {
@@ -272,7 +293,7 @@ final class NettyRival {
 
     private static void cancel(Own own) {
         for (int i = 0; i < own.slots.length; i++) {
-            own.slots[i].cancel();
+            Timers.cancel(own.slots[i]);
             own.slots[i] = null;
         }
     }
@@ -280,20 +301,14 @@ final class NettyRival {
     private static void shuffle(Own own) {
         for (int i = own.slots.length - 1; i > 0; i--) {
             int other = own.random.nextInt(i + 1);
-            Timeout kept = own.slots[i];
+            Object kept = own.slots[i];
             own.slots[i] = own.slots[other];
             own.slots[other] = kept;
         }
     }
 
-    /**
-     * Waits until the wheel has taken in what was handed over. Its queues are first in, first out, and cancellations come before insertions in each tick: when a
-     * timeout that is armed now fires, all is done.
-     */
     private void settle() throws InterruptedException {
-        CountDownLatch done = new CountDownLatch(1);
-        timer.newTimeout(timeout -> done.countDown(), 0, TimeUnit.NANOSECONDS);
-        done.await();
+        timer.settle();
     }
 
     private Own[] shares() {
@@ -381,7 +396,7 @@ final class NettyRival {
 
     private void insert(boolean warm) throws Exception {
         Watch watch = (number, cost) -> rates(timers, cost);
-        if (warm) crew(shares(), watch, this::arm, NettyRival::cancel, this::arm);
+        if (warm) crew(shares(), watch, this::arm, Rival::cancel, this::arm);
         else crew(shares(), watch, this::arm);
     }
 
@@ -389,27 +404,27 @@ final class NettyRival {
         int blocks = (int) ((operations() + BLOCK - 1) / BLOCK);
         AtomicInteger next = new AtomicInteger();
         crew(shares(), (number, cost) -> rates((long) blocks * BLOCK, cost), own -> {
-            Timeout[] ring = new Timeout[window];
+            Object[] ring = new Object[window];
             int place = 0;
             while (next.getAndIncrement() < blocks) {
                 for (int i = 0; i < BLOCK; i++) {
-                    Timeout armed = arm(TIMEOUT_NS);
+                    Object armed = arm(TIMEOUT_NS);
                     if (window == 0) {
-                        armed.cancel();
+                        Timers.cancel(armed);
                         continue;
                     }
-                    if (ring[place] != null) ring[place].cancel();
+                    if (ring[place] != null) Timers.cancel(ring[place]);
                     ring[place] = armed;
                     place = place + 1 == window ? 0 : place + 1;
                 }
             }
-            for (Timeout armed : ring) if (armed != null) armed.cancel();
+            for (Object armed : ring) if (armed != null) Timers.cancel(armed);
         });
     }
 
     /** Handles on their way from the thread that arms to the one that cancels: as in in_flight/ring.rs. */
     private static final class Ring {
-        final AtomicReferenceArray<Timeout> slots;
+        final AtomicReferenceArray<Object> slots;
         final AtomicLong pushed = new AtomicLong();
         final AtomicLong popped = new AtomicLong();
         volatile boolean closed;
@@ -422,7 +437,7 @@ final class NettyRival {
             slots = new AtomicReferenceArray<>(window + SLACK);
         }
 
-        boolean push(Timeout armed) {
+        boolean push(Object armed) {
             long number = pushed.getPlain();
             if (number - poppedSeen == slots.length()) {
                 poppedSeen = popped.get();
@@ -434,14 +449,14 @@ final class NettyRival {
         }
 
         /** The oldest one, if there are more than `held`. */
-        Timeout popBeyond(int held) {
+        Object popBeyond(int held) {
             long number = popped.getPlain();
             if (pushedSeen - number <= held) {
                 pushedSeen = pushed.getAcquire();
                 if (pushedSeen - number <= held) return null;
             }
             int place = (int) (number % slots.length());
-            Timeout armed = slots.getPlain(place);
+            Object armed = slots.getPlain(place);
             slots.setPlain(place, null);
             popped.setRelease(number + 1);
             return armed;
@@ -464,7 +479,7 @@ final class NettyRival {
 
     /** Arms, and cancels what was armed a window of inserts ago, or a random one. */
     private final class Both extends Flier {
-        final Timeout[] window = new Timeout[timers];
+        final Object[] window = new Object[timers];
         final SplittableRandom random;
 
         Both(SplittableRandom random) {
@@ -479,16 +494,16 @@ final class NettyRival {
             while (!landed) {
                 for (int i = 0; i < FLIGHT_BLOCK; i++) {
                     if (random != null) place = random.nextInt(window.length);
-                    Timeout before = window[place];
+                    Object before = window[place];
                     window[place] = arm(TIMEOUT_NS);
-                    if (before != null) before.cancel();
+                    if (before != null) Timers.cancel(before);
                     if (random == null) place = place + 1 == window.length ? 0 : place + 1;
                 }
                 pairs += FLIGHT_BLOCK;
             }
             ns = System.nanoTime() - start;
             for (int i = 0; i < window.length; i++) {
-                if (window[i] != null) window[i].cancel();
+                if (window[i] != null) Timers.cancel(window[i]);
                 window[i] = null;
             }
         }
@@ -505,7 +520,7 @@ final class NettyRival {
         void fly() {
             while (!landed) {
                 for (int i = 0; i < FLIGHT_BLOCK; i++) {
-                    Timeout armed = arm(TIMEOUT_NS);
+                    Object armed = arm(TIMEOUT_NS);
                     for (int looks = 1; !ring.push(armed); looks++) pause(looks);
                 }
             }
@@ -524,10 +539,10 @@ final class NettyRival {
         void fly() {
             long start = 0;
             for (int looks = 1; !landed; looks++) {
-                Timeout armed = null;
+                Object armed = null;
                 for (int i = 0; i < FLIGHT_BLOCK && (armed = ring.popBeyond(timers)) != null; i++) {
                     if (start == 0) start = System.nanoTime();
-                    armed.cancel();
+                    Timers.cancel(armed);
                     pairs++;
                     looks = 1;
                 }
@@ -535,9 +550,9 @@ final class NettyRival {
             }
             if (start != 0) ns = System.nanoTime() - start;
             for (int looks = 1; !ring.isOver(); looks++) {
-                Timeout armed = ring.popBeyond(0);
+                Object armed = ring.popBeyond(0);
                 if (armed == null) pause(looks);
-                else armed.cancel();
+                else Timers.cancel(armed);
             }
         }
     }
@@ -551,7 +566,7 @@ final class NettyRival {
     private int probe() throws Exception {
         int armed = 0;
         while (!landed && armed < Late.lateNs.length) {
-            timer.newTimeout(new Late(System.nanoTime() + PROBE_NS), PROBE_NS, TimeUnit.NANOSECONDS);
+            timer.arm(new Late(System.nanoTime() + PROBE_NS), PROBE_NS);
             armed++;
             Thread.sleep(1);
         }
@@ -626,11 +641,11 @@ final class NettyRival {
         Thread.sleep(1_000);
         figures.put("left_bytes", (double) Math.max(0, liveBytes() - before));
         probe.join();
-        for (int i = 0; i < 1_000 && Late.count < probes[0]; i++) Thread.sleep(10);
+        for (int i = 0; i < 1_000 && FIRED.get() < probes[0]; i++) Thread.sleep(10);
         // What the wheel's thread wrote is seen after this.
         settle();
-        figures.put("lost", (double) Math.max(0, probes[0] - Late.count));
-        lateness(Late.count);
+        figures.put("lost", (double) Math.max(0, probes[0] - FIRED.get()));
+        lateness();
     }
 
     private void churn() throws Exception {
@@ -653,7 +668,7 @@ final class NettyRival {
             while (next.getAndIncrement() < blocks) {
                 for (int i = 0; i < BLOCK; i++) {
                     int place = own.order[step];
-                    own.slots[place].cancel();
+                    Timers.cancel(own.slots[place]);
                     own.slots[place] = arm(toTimeout ? TIMEOUT_NS : own.nextDelaysNs[step]);
                     step = step + 1 == share ? 0 : step + 1;
                 }
@@ -679,7 +694,7 @@ final class NettyRival {
                 Thread.sleep(5);
             } while (System.nanoTime() - start < patienceNs);
             figures.put("kept_bytes", (double) kept / timers);
-        }, own -> touch(), this::arm, NettyRival::shuffle, NettyRival::cancel);
+        }, own -> touch(), this::arm, Rival::shuffle, Rival::cancel);
     }
 
     private static long liveBytes() {
@@ -692,6 +707,7 @@ final class NettyRival {
         timer = null;
         Own[] owns = shares();
         for (Own own : owns) for (int i = 0; i < own.delaysNs.length; i++) own.delaysNs[i] += FAR_NS / 10;
+        collect();
         long nothing = liveBytes();
         start();
         long[] bytes = new long[2];
@@ -716,12 +732,22 @@ final class NettyRival {
         }, this::arm);
     }
 
-    /** Of the wheel's thread: a virtual machine has others that wake up. */
+    /** Of the timers' threads: a virtual machine has others that wake up. */
     private static long workerWakeups() throws Exception {
-        for (String line : Files.readAllLines(task(WORKER).resolve("status"))) {
-            if (line.startsWith("voluntary_ctxt_switches:")) return Long.parseLong(line.substring(line.indexOf(':') + 1).trim());
+        long sum = 0;
+        try (var tasks = Files.list(Path.of("/proc/self/task"))) {
+            for (Path task : tasks.toList()) {
+                try {
+                    if (!Timers.isWorker(Files.readString(task.resolve("comm")).trim())) continue;
+                    for (String line : Files.readAllLines(task.resolve("status"))) {
+                        if (line.startsWith("voluntary_ctxt_switches:")) sum += Long.parseLong(line.substring(line.indexOf(':') + 1).trim());
+                    }
+                } catch (java.io.IOException ended) {
+                    // It does not wake up any more.
+                }
+            }
         }
-        throw new IllegalStateException("no count of wake-ups");
+        return sum;
     }
 
     private void fire(long spreadNs) throws Exception {
@@ -744,25 +770,22 @@ final class NettyRival {
             double cpuSeconds = (cpuNs() - cpu) / 1e9;
             figures.put("cpu_s", cpuSeconds);
             if (spreadNs == 0) {
-                figures.put("first_ms", (Late.firstNs - firstNs[0]) / 1e6);
-                figures.put("last_ms", (Late.lastNs - firstNs[0]) / 1e6);
-                figures.put("mops", timers / 1e3 / ((Late.lastNs - firstNs[0]) / 1e6));
+                long[] stamps = Arrays.copyOf(Late.lateNs, (timers + 63) / 64);
+                double firstMs = (Arrays.stream(stamps).min().getAsLong() - firstNs[0]) / 1e6;
+                double lastMs = (Arrays.stream(stamps).filter(at -> at != Long.MAX_VALUE).max().getAsLong() - firstNs[0]) / 1e6;
+                figures.put("first_ms", firstMs);
+                figures.put("last_ms", lastMs);
+                figures.put("mops", timers / 1e3 / lastMs);
                 return;
             }
-            long[] late = Late.lateNs;
-            Arrays.sort(late);
-            figures.put("late_ms_p50", late[timers / 2] / 1e6);
-            figures.put("late_ms_p99", late[(int) (timers * 0.99)] / 1e6);
-            figures.put("late_ms_p999", late[(int) (timers * 0.999)] / 1e6);
-            figures.put("late_ms_max", late[timers - 1] / 1e6);
-            figures.put("early", (double) Late.early);
+            lateness();
         }, own -> {
             synchronized (firstNs) {
                 if (firstNs[0] == 0) firstNs[0] = System.nanoTime() + leadNs;
             }
             for (int i = 0; i < own.slots.length; i++) {
                 long dueNs = firstNs[0] + own.delaysNs[i];
-                own.slots[i] = timer.newTimeout(spreadNs == 0 ? STAMP : new Late(dueNs), Math.max(0, dueNs - System.nanoTime()), TimeUnit.NANOSECONDS);
+                own.slots[i] = timer.arm(spreadNs == 0 ? STAMP : new Late(dueNs), Math.max(0, dueNs - System.nanoTime()));
             }
         });
     }
@@ -773,7 +796,7 @@ final class NettyRival {
         final int perS;
         final int producers;
         final int number;
-        final List<List<Timeout>> requests = new ArrayList<>();
+        final List<List<Object>> requests = new ArrayList<>();
         /** Whether one request in a hundred is not answered. */
         boolean some;
         int steps;
@@ -793,22 +816,22 @@ final class NettyRival {
         }
 
         /** Without a wheel it arms nothing: what the loop takes by itself. */
-        void step(HashedWheelTimer timer) {
+        void step(Timers timer) {
             int step = steps++;
-            List<Timeout> place = requests.isEmpty() ? null : requests.get(step % requests.size());
+            List<Object> place = requests.isEmpty() ? null : requests.get(step % requests.size());
             if (place != null) {
-                for (Timeout request : place) if (request != null) request.cancel();
+                for (Object request : place) if (request != null) Timers.cancel(request);
                 place.clear();
             }
             long timers = until(step + 1) - until(step);
             for (long i = 0; i < timers; i++) {
                 if (place != null && !(some && random.nextInt(UNANSWERED) == 0)) {
-                    place.add(timer == null ? null : timer.newTimeout(BUMP, TIMEOUT_NS, TimeUnit.NANOSECONDS));
+                    place.add(timer == null ? null : timer.arm(BUMP, TIMEOUT_NS));
                     continue;
                 }
                 long delayNs = LEAD_NS + random.nextLong(SPREAD_NS);
                 long dueNs = System.nanoTime() + delayNs;
-                if (timer != null) timer.newTimeout(new Late(dueNs), delayNs, TimeUnit.NANOSECONDS);
+                if (timer != null) timer.arm(new Late(dueNs), delayNs);
                 armedDue++;
             }
             armed += timers;
@@ -940,8 +963,8 @@ final class NettyRival {
             figures.put("fires_cpu_percent", figures.get("cpu_percent"));
             figures.put("fires_wakeups_per_s", figures.get("wakeups_per_s"));
         }
-        figures.put("lost", (double) Math.max(0, armedDue - Late.count));
-        lateness(Late.count);
+        figures.put("lost", (double) Math.max(0, armedDue - FIRED.get()));
+        lateness();
     }
 
     private static void take(List<Steps> all, Load load) throws Exception {
@@ -958,27 +981,32 @@ final class NettyRival {
         figures.put("timers_per_s", timers / seconds);
     }
 
-    private void lateness(int count) {
-        long[] late = Arrays.copyOf(Late.lateNs, count);
-        Arrays.sort(late);
-        figures.put("late_ms_p50", late[count / 2] / 1e6);
-        figures.put("late_ms_p99", late[(int) (count * 0.99)] / 1e6);
-        figures.put("late_ms_max", late[count - 1] / 1e6);
-        figures.put("early", (double) Late.early);
+    private void lateness() {
+        long[] late = Late.all();
+        int early = 0;
+        while (early < late.length && late[early] < 0) early++;
+        double[] parts = {0.5, 0.99, 0.999, 1};
+        String[] names = {"p50", "p99", "p999", "max"};
+        for (int i = 0; i < parts.length; i++) {
+            int place = Math.min((int) (late.length * parts[i]), late.length - 1);
+            figures.put("late_ms_" + names[i], late.length == 0 ? 0 : Math.max(0, late[place]) / 1e6);
+        }
+        figures.put("early", (double) early);
     }
 
-    private void again(int number, long firstNs, long periodNs) {
+    /** Starts timers that come again each period, at random instants of `spreadNs`, or all at one. */
+    private void again(int number, long firstNs, long spreadNs, long periodNs) {
         SplittableRandom random = new SplittableRandom(Long.parseLong(text("--seed")));
         for (int i = 0; i < number; i++) {
-            long dueNs = firstNs + random.nextLong(periodNs);
-            timer.newTimeout(new Again(dueNs, periodNs), Math.max(0, dueNs - System.nanoTime()), TimeUnit.NANOSECONDS);
+            long dueNs = firstNs + (spreadNs == 0 ? 0 : random.nextLong(spreadNs));
+            new Again(timer, dueNs, periodNs).begin();
         }
     }
 
-    /** There are no periodic timers: the task arms its own anew. */
-    private void periodic() throws Exception {
+    /** Where all are due at one instant it is measured from the middle of a period on, so that a burst is inside or outside. */
+    private void periodic(long spreadNs) throws Exception {
         Late.begin(1_000_000);
-        again(2_000, System.nanoTime(), 10_000_000);
+        again(2_000, System.nanoTime(), 10_000_000, 10_000_000);
         Thread.sleep(1_000);
         timer.stop();
         start();
@@ -986,7 +1014,7 @@ final class NettyRival {
         settle();
         Late.begin(10 * timers);
         long leadNs = ARMING_PERIODIC_NS + timers * ARMING_PERIODIC_NS_EACH;
-        long settled = (leadNs + SECOND_NS) / 1_000_000 / (quick ? 4 : 1);
+        long settled = (leadNs + Math.max(spreadNs, SECOND_NS / 2)) / 1_000_000 / (quick ? 4 : 1);
         int time = quick ? 500 : 3_000;
         crew(new Own[] {new Own(1, 0)}, (number, cost) -> {
             Thread.sleep(settled);
@@ -998,8 +1026,8 @@ final class NettyRival {
             double cpuSeconds = (othersCpuNs() - cpu) / 1e9;
             double seconds = (System.nanoTime() - at) / 1e9;
             rates("cpu_us_per_fire", cpuSeconds / seconds, seconds, FIRED.get() - fired, workerWakeups() - wakeups);
-        }, own -> again(timers, System.nanoTime() + leadNs, SECOND_NS));
+        }, own -> again(timers, System.nanoTime() + leadNs, spreadNs, SECOND_NS));
         timer.stop();
-        lateness(Late.count);
+        lateness();
     }
 }

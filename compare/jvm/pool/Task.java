@@ -1,0 +1,2 @@
+/** What a timer runs. */
+abstract class Task implements Runnable {}
