@@ -61,7 +61,8 @@ pub struct Options {
     pub cores: Cores,
 }
 
-/// How far the cores are from each other, where that may change: see [`round_trip`](crate::round_trip).
+/// How far the cores are from each other, where that may change. The module
+/// [`round_trip`](crate::round_trip) says what that is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Cores {
     /// It is not looked at.
@@ -69,8 +70,8 @@ pub enum Cores {
     Unwatched,
     /// It is told as the figure `round_trip_ns`, and that is all.
     Told,
-    /// Repetitions count that were near. Those that were far are told apart, and one during which it
-    /// has changed is dropped. A measurement has some more runs in place of these.
+    /// Repetitions count that were near. Those that were far are told apart, and one during which
+    /// it has changed is dropped. A measurement has some more runs in place of these.
     Near,
 }
 

@@ -33,7 +33,7 @@ impl<S: Subject> InFlight for Flown<S> {
         ledger::now_ns()
     }
 
-    fn within(&self, work: impl FnOnce(&mut Calls<'_, S::Producer>)) {
+    fn within(&self, work: impl FnOnce(&mut Calls<'_, S::Producer>) + Send) {
         self.0.within(|producer| work(&mut Calls(producer)));
     }
 
@@ -55,6 +55,10 @@ impl<P: Producer> Timers for Calls<'_, P> {
 
     fn cancel(&mut self, handle: P::Handle) {
         self.0.cancel(handle);
+    }
+
+    fn settle(&mut self) {
+        self.0.settle();
     }
 }
 

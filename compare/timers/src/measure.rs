@@ -5,7 +5,7 @@ use crate::name::Name;
 use crate::subjects::keeper::Kept;
 use crate::subjects::polled::{AsyncIo, OurTimeouts, Pingora, Polled, TokioSleeps, TokioTimeouts};
 use crate::subjects::tasks::{self, Tasks};
-use crate::subjects::{Subject, btree, delay_queue, heap, hhwt, wheelwork};
+use crate::subjects::{Subject, btree, delay_queue, heap, hhwt, library, wheelwork};
 use crate::workload::Workload;
 use crate::{fires, in_flight, paced, rest, throughput};
 use wheelwork_kit::in_flight::CancelledBy;
@@ -32,6 +32,19 @@ pub(crate) fn measure(job: &Job) -> Result<Figures, String> {
         Name::Pingora => by::<Polled<Pingora>>(job),
         Name::AsyncIo if is_periodic => by::<Tasks<tasks::AsyncIos>>(job),
         Name::AsyncIo => by::<Polled<AsyncIo>>(job),
+        Name::Library if job.workload == Workload::W11Other => {
+            Err("each thread owns its timers".to_string())
+        }
+        Name::Library if job.workload.rates().is_some() || job.workload == Workload::W7 => {
+            Err("its owner sleeps, and polls nothing".to_string())
+        }
+        Name::Library => {
+            // What a library takes by itself, as DPDK does, is no memory that is left of timers.
+            if job.workload.has_windows() {
+                library::begin();
+            }
+            by::<library::Library>(job)
+        }
         Name::Heap => by::<Kept<heap::Timers>>(job),
         Name::Btree => by::<Kept<btree::Timers>>(job),
     }

@@ -37,6 +37,9 @@ pub(crate) enum Name {
     Heap,
     /// A B-tree in a mutex
     Btree,
+    /// Of the library that the environment names, under a name of another program
+    #[value(hide = true)]
+    Library,
 }
 
 impl Name {

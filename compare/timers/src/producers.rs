@@ -1,7 +1,7 @@
 //! Producers: threads, pinned one to a core, that go through a measurement's phases together.
 
 use crate::job::Job;
-use crate::subjects::Subject;
+use crate::subjects::{Producer, Subject};
 use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -43,6 +43,7 @@ pub(crate) fn run<S: Subject, O: Send>(
                     for phase in phases {
                         gate.wait();
                         phase(producer, own);
+                        producer.settle();
                         gate.wait();
                     }
                     // What is armed stays so until it was looked at.

@@ -70,11 +70,13 @@ impl<H: Send> Producer<H> {
         timers: &mut impl Timers<Handle = H>,
         is_over: &AtomicBool,
     ) -> Done {
-        match &mut self.role {
+        let done = match &mut self.role {
             Role::Both(slots, rng) => both(slots, rng.as_mut(), timers, is_over),
             Role::Arms(sender) => arms(sender, timers, is_over),
             Role::Cancels(receiver, held) => cancels(receiver, *held, timers, is_over),
-        }
+        };
+        timers.settle();
+        done
     }
 }
 

@@ -17,7 +17,7 @@ pub trait InFlight: Send + Sync {
     fn now_ns() -> u64;
 
     /// Runs `work` with what a thread needs.
-    fn within(&self, work: impl FnOnce(&mut Self::Timers<'_>));
+    fn within(&self, work: impl FnOnce(&mut Self::Timers<'_>) + Send);
 
     /// Waits until everything that was handed over has been taken in.
     fn settle(&self) {}
@@ -38,4 +38,7 @@ pub trait Timers {
 
     /// Cancels one, whose handle may be from another thread.
     fn cancel(&mut self, handle: Self::Handle);
+
+    /// Takes in what the thread has handed over to itself, where timers are its own.
+    fn settle(&mut self) {}
 }

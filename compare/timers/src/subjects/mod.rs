@@ -5,6 +5,7 @@ pub(crate) mod delay_queue;
 pub(crate) mod heap;
 pub(crate) mod hhwt;
 pub(crate) mod keeper;
+pub(crate) mod library;
 pub(crate) mod polled;
 mod runtime;
 pub(crate) mod tasks;
@@ -28,7 +29,7 @@ pub(crate) trait Subject: Sync + Sized + 'static {
     fn start(name: Name) -> Self;
 
     /// Runs `work` with what a thread needs to arm timers.
-    fn within(&self, work: impl FnOnce(&mut Self::Producer));
+    fn within(&self, work: impl FnOnce(&mut Self::Producer) + Send);
 
     /// Waits until everything that was handed over has been taken in, and what was cancelled is
     /// free again. For those that do it all inside the calls: nothing.
@@ -86,4 +87,8 @@ pub(crate) trait Producer {
 
     /// Fires what is armed until nothing is left, for a service without a thread of its own.
     fn serve(&mut self) {}
+
+    /// Takes in what the thread has handed over to itself, for a service whose timers are those of
+    /// their thread. It is called after each phase, and its time counts.
+    fn settle(&mut self) {}
 }
