@@ -43,7 +43,9 @@ LOOKS = {
     "linked-wheel": ("#000000", (6, 3)), "redb": ("#b34700", ()), "fjall": ("#1565c0", ()),
     "sqlite": ("#00838f", ()), "redis": ("#b71c1c", ()), "apalis": ("#6a1b9a", ()),
     "poller": ("#546e7a", ()), "graphile-worker": ("#ad1457", ()), "pg-boss": ("#283593", ()),
-    "bullmq": ("#bf360c", ()), "tokio-cron": ("#2962ff", ()),
+    "bullmq": ("#bf360c", ()), "tokio-cron": ("#2962ff", ()), "go": ("#0097a7", ()),
+    "jdk25": ("#e65100", ()), "tokio-alt": ("#3f6fb5", (2, 3)), "asio": ("#4a148c", ()),
+    "dpdk": ("#880e4f", ()),
 }
 assert len({color for color, _ in [*LOOKS.values(), OTHER]}) == len(LOOKS) + 1
 

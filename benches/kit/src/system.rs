@@ -16,6 +16,16 @@ pub fn pin(number: usize) {
     core.map(|core| core_affinity::set_for_current(*core));
 }
 
+/// Pins a thread that calls the returned closure as the calling thread is pinned now.
+pub fn pin_as_caller() -> impl Fn() + Send + Sync + 'static {
+    let cores = core_affinity::get_core_ids().unwrap_or_default();
+    move || {
+        if let [core] = cores[..] {
+            core_affinity::set_for_current(core);
+        }
+    }
+}
+
 /// CPU time of all threads so far, user and system.
 pub fn cpu_time() -> Duration {
     clock(libc::CLOCK_PROCESS_CPUTIME_ID)

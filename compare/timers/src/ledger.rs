@@ -75,6 +75,13 @@ fn new_stripe() -> Arc<Stripe> {
     stripe
 }
 
+/// How many have fired on this thread.
+#[cfg(tokio_unstable)]
+pub(crate) fn fired_here() -> u64 {
+    // Ordering: Relaxed. This thread wrote it.
+    OWN.with(|own| own.get().map_or(0, |stripe| stripe.fired.load(Relaxed)))
+}
+
 pub(crate) fn fired_so_far() -> u64 {
     lateness::fired_so_far(lock(&STRIPES).iter().map(Arc::as_ref))
 }

@@ -2,6 +2,8 @@
 
 use crate::job::Job;
 use crate::name::Name;
+#[cfg(tokio_unstable)]
+use crate::subjects::alt;
 use crate::subjects::keeper::Kept;
 use crate::subjects::polled::{AsyncIo, OurTimeouts, Pingora, Polled, TokioSleeps, TokioTimeouts};
 use crate::subjects::tasks::{self, Tasks};
@@ -45,6 +47,14 @@ pub(crate) fn measure(job: &Job) -> Result<Figures, String> {
             }
             by::<library::Library>(job)
         }
+        #[cfg(tokio_unstable)]
+        Name::TokioAlt => match job.workload {
+            Workload::W11Other => Err("each thread owns its timers".to_string()),
+            Workload::W7 => by::<Polled<TokioSleeps>>(job),
+            _ if is_server => by::<Polled<TokioTimeouts>>(job),
+            _ if job.workload.rates().is_some() => by::<Tasks<tasks::Tokios>>(job),
+            _ => by::<alt::Alt>(job),
+        },
         Name::Heap => by::<Kept<heap::Timers>>(job),
         Name::Btree => by::<Kept<btree::Timers>>(job),
     }

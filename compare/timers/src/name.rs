@@ -40,6 +40,9 @@ pub(crate) enum Name {
     /// Of the library that the environment names, under a name of another program
     #[value(hide = true)]
     Library,
+    /// tokio's alternative timer, each producer with a runtime of its own
+    #[cfg(tokio_unstable)]
+    TokioAlt,
 }
 
 impl Name {
@@ -68,6 +71,8 @@ impl Name {
                 Some("its interval needs a task: tokio-future")
             }
             Self::Delayqueue if threads > 1 => Some("it has one owner"),
+            #[cfg(tokio_unstable)]
+            Self::TokioAlt if workload == Workload::W11Other => Some("each thread owns its timers"),
             _ => None,
         }
     }

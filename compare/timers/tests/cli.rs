@@ -152,5 +152,5 @@ fn wrong_arguments_are_one_line_and_exit_code_2() {
 
 #[test]
 fn help_has_no_inner_commands() {
-    assert_help_is_for_users(timers, "--help", &["\n  measure"]);
+    assert_help_is_for_users(timers, "--help", &["\n  measure", "library:"]);
 }

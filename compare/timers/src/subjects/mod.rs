@@ -1,5 +1,7 @@
 //! The subjects: each timer behind the same two traits, in the configuration that serves it best.
 
+#[cfg(tokio_unstable)]
+pub(crate) mod alt;
 pub(crate) mod btree;
 pub(crate) mod delay_queue;
 pub(crate) mod heap;

@@ -67,6 +67,12 @@ impl Futures for TokioSleeps {
     }
 }
 
+/// One of these, for a timer that is due then.
+#[cfg(tokio_unstable)]
+pub(super) fn sleeps(delay: Duration, due_ns: u64) -> Pin<Box<Sleep>> {
+    TokioSleeps::arm(delay, &waker(due_ns))
+}
+
 /// Timeouts around a future that is never ready.
 pub(crate) struct TokioTimeouts;
 
