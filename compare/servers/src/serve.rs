@@ -59,8 +59,8 @@ impl Work for Server<'_> {
         tell(&json!({ "addresses": addresses }))?;
         for line in std::io::stdin().lock().lines() {
             line.map_err(|error| format!("no question: {error}"))?;
-            // Ordering: Acquire. Pairs with the Release of `Open::drop`: of a connection that is seen
-            // to be closed, it is also seen that it was taken.
+            // Ordering: Acquire. Pairs with the Release of `Open::drop`: of a connection that is
+            // seen to be closed, it is also seen that it was taken.
             let open = counts.open.load(Ordering::Acquire);
             // Ordering: Relaxed. Ordered by the Acquire above.
             let taken = counts.taken.load(Ordering::Relaxed);

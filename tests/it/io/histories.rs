@@ -1,6 +1,6 @@
 //! Random histories against a model: polls with any waker, at any time and for nothing, operations
-//! that are dropped, bytes, and limits that change. A task that waits is woken at its limit, and its
-//! poll gives the limit that is over first.
+//! that are dropped, bytes, and limits that change. A task that waits is woken at its limit, and
+//! its poll gives the limit that is over first.
 
 use super::MS;
 use std::io;
