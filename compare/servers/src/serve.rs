@@ -5,12 +5,12 @@ use crate::limits::Limits;
 use crate::name::Name;
 use crate::subjects::{Subject, Work, with};
 use serde_json::json;
-use std::io::{BufRead, Write};
+use std::io::{self, BufRead, Write};
 use std::net::Ipv4Addr;
 use std::process::{self, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use wheelwork_kit::system;
 
 #[derive(clap::Args, Clone, Debug)]
@@ -48,7 +48,7 @@ impl Work for Server<'_> {
         let counts = Arc::new(Counts::default());
         let mut addresses = Vec::new();
         for limits in &self.0.limits {
-            let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)));
+            let listener = runtime.block_on(async { listen() });
             let listener = listener.map_err(|error| format!("no address: {error}"))?;
             let address = listener
                 .local_addr()
@@ -109,6 +109,14 @@ impl Drop for Open {
         // Ordering: Release. Pairs with the Acquire of `by`; publishes that it was taken.
         self.0.open.fetch_sub(1, Ordering::Release);
     }
+}
+
+/// On any free port. With the usual 128 clients that wait, some of thousands that connect at once
+/// would try again only after a second.
+fn listen() -> io::Result<TcpListener> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
+    socket.listen(4_096)
 }
 
 async fn accept<S: Subject>(
