@@ -129,12 +129,10 @@ impl<T> CellRef<'_, T> {
     }
 
     /// Whether the deadline of a filing was rounded up by a resume, or by a run after one. A re-arm
-    /// to this same deadline has to file the timer anew, so that the rounding is forgotten.
-    #[cold]
-    #[inline(never)]
+    /// to this same deadline has to file the timer anew, so that the rounding is forgotten. (Only
+    /// for a timer that was filed anew: else its pause side need not be there.)
     pub(super) fn is_rounded(&self, word: Word) -> bool {
-        // (A timer that was never filed anew was never resumed: its pause side need not be there.)
-        word.moves() > 0 && self.noted_ns(word.generation()).is_some()
+        self.noted_ns(word.generation()).is_some()
     }
 
     /// Notes the rounding of a filing, for the exchange that follows.

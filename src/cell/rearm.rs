@@ -19,6 +19,9 @@ pub(crate) enum Rearmed {
     Gone,
     /// Nothing: the timer is paused. The caller sets what is left.
     Paused,
+    /// Nothing: the timer was filed for this very tick, and not for the first time. The caller
+    /// calls `rearm`.
+    FiledSo,
     /// The deadline has changed, and there is nothing to send: the entry will find the timer. Or
     /// another re-arm is in progress, and overrides this one.
     Done { shard: usize },
@@ -57,9 +60,23 @@ pub(crate) enum NotFiled {
 
 impl<T> CellRef<'_, T> {
     /// Moves the deadline of a timer that waits, to any tick (RearmLag, or RearmHold and
-    /// RearmFile).
+    /// RearmFile). If the deadline is the one for which it was filed, and was rounded up, it is
+    /// filed anew, so that the rounding is forgotten.
+    #[inline(never)]
+    pub(crate) fn rearm(self, birth: u64, deadline: u64) -> Rearmed {
+        self.rearm_from::<true>(birth, deadline)
+    }
+
+    /// The same, but leaves a timer alone that may have to be filed anew for its own tick
+    /// (`FiledSo`).
+    // (To look there would take a call, and the registers that it saves.)
     #[inline(always)]
-    pub(crate) fn rearm(&self, birth: u64, deadline: u64) -> Rearmed {
+    pub(crate) fn rearm_elsewhere(&self, birth: u64, deadline: u64) -> Rearmed {
+        self.rearm_from::<false>(birth, deadline)
+    }
+
+    #[inline(always)]
+    fn rearm_from<const LOOKS_AT_ROUNDING: bool>(&self, birth: u64, deadline: u64) -> Rearmed {
         let mut word = self.load();
         loop {
             if self.birth(word) != birth {
@@ -78,7 +95,11 @@ impl<T> CellRef<'_, T> {
             let due_at = self.due_at();
             let mut later = deadline >= due_at.deadline() + word.lag()
                 && deadline - due_at.deadline() <= LAG_MAX;
-            if deadline == due_at.deadline() && later {
+            // A timer that was never filed anew was never resumed.
+            if later && deadline == due_at.deadline() && word.moves() > 0 {
+                if !LOOKS_AT_ROUNDING {
+                    return Rearmed::FiledSo;
+                }
                 later = !self.is_rounded(word);
             }
             // RearmLag or RearmHold.
