@@ -132,7 +132,7 @@ impl<T> CellRef<'_, T> {
     /// to this same deadline has to file the timer anew, so that the rounding is forgotten. (Only
     /// for a timer that was filed anew: else its pause side need not be there.)
     pub(super) fn is_rounded(&self, word: Word) -> bool {
-        self.noted_ns(word.generation()).is_some()
+        word.lag() == 0 && word.moves() > 0 && self.noted_ns(word.generation()).is_some()
     }
 
     /// Notes the rounding of a filing, for the exchange that follows.

@@ -19,8 +19,8 @@ pub(crate) enum Rearmed {
     Gone,
     /// Nothing: the timer is paused. The caller sets what is left.
     Paused,
-    /// Nothing: the timer was filed for this very tick, and not for the first time. The caller
-    /// calls `rearm`.
+    /// Nothing: the timer is due at this very tick, and was filed anew before. The caller calls
+    /// `rearm`.
     FiledSo,
     /// The deadline has changed, and there is nothing to send: the entry will find the timer. Or
     /// another re-arm is in progress, and overrides this one.
@@ -93,14 +93,14 @@ impl<T> CellRef<'_, T> {
                 _ => return self.rearm_no_more(word),
             }
             let due_at = self.due_at();
-            let mut later = deadline >= due_at.deadline() + word.lag()
-                && deadline - due_at.deadline() <= LAG_MAX;
-            // A timer that was never filed anew was never resumed.
-            if later && deadline == due_at.deadline() && word.moves() > 0 {
-                if !LOOKS_AT_ROUNDING {
+            let present = due_at.deadline() + word.lag();
+            let mut later = deadline > present && deadline - due_at.deadline() <= LAG_MAX;
+            if deadline == present {
+                // A timer that was never filed anew was never resumed.
+                if !LOOKS_AT_ROUNDING && word.moves() > 0 {
                     return Rearmed::FiledSo;
                 }
-                later = !self.is_rounded(word);
+                later = !(LOOKS_AT_ROUNDING && self.is_rounded(word));
             }
             // RearmLag or RearmHold.
             let next = if later {
