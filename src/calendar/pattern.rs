@@ -367,7 +367,7 @@ impl Calendar {
     ///
     /// let hour = Duration::from_secs(3_600);
     /// let nightly = Calendar::daily(2, 30)?.zone("UTC")?;
-    /// // Each shop has a minute of its own between 2:30 and 3:30, the same each night.
+    /// // The time of each shop follows from its name, and is the same each night.
     /// let of = |shop: &str| nightly.clone().offset(spread(hour, shop));
     /// let first = |calendar: &Calendar| calendar.after(SystemTime::UNIX_EPOCH).next().unwrap();
     /// let [berlin, paris] = ["berlin", "paris"].map(|shop| first(&of(shop)));
@@ -383,8 +383,8 @@ impl Calendar {
     }
 
     /// Its runs after a point in time, in order. They end with the year 4999, or earlier if the
-    /// pattern says so; with an offset, so much later. (So a timer that sees a wall clock beyond
-    /// that year ends.) Cost: one or two microseconds for each run, and 0.2 to 0.3 microseconds for
+    /// pattern says so. An offset comes on top. (So a timer that sees a wall clock beyond that year
+    /// ends.) Cost: one or two microseconds for each run, and 0.2 to 0.3 microseconds for
     /// each year until the run.
     pub fn after(&self, time: SystemTime) -> impl Iterator<Item = SystemTime> + '_ {
         std::iter::successors(self.next(time), |&last| self.next(last))
