@@ -100,6 +100,20 @@ fn pause_against_cancel() {
 /// counts from the new deadline.
 fn pause_against_rearm(deadline: u64) {
     let (cell, birth, _) = armed();
+    pause_while_moved(cell, birth, deadline);
+}
+
+/// The same of a timer that was paused before, and is moved to the very tick at which it is due.
+fn pause_against_rearm_of_a_resumed_timer() {
+    let (cell, birth, _) = armed();
+    assert_eq!(cell.pause(birth, PAUSED_AT), Paused::Waits);
+    let Resumed::Filed(entry) = cell.resume(birth, PAUSED_AT) else {
+        panic!("nobody cancels it")
+    };
+    pause_while_moved(cell, birth, entry.deadline());
+}
+
+fn pause_while_moved(cell: Arc<Cell<usize>>, birth: u64, deadline: u64) {
     let other_cell = cell.clone();
     let other = thread::spawn(move || {
         let rearmed = other_cell.rearm(birth, deadline);
@@ -263,6 +277,11 @@ fn nor_one_to_sooner() {
 }
 
 #[test]
+fn nor_one_to_the_tick_of_a_resume() {
+    explore(Some(4), pause_against_rearm_of_a_resumed_timer);
+}
+
+#[test]
 fn a_timer_is_resumed_once() {
     explore(Some(3), resume_against_resume_and_set);
 }
@@ -313,21 +332,11 @@ fn broken_pause_in_a_run() {
 }
 
 #[test]
-fn broken_rounding_of_a_resume() {
+fn broken_move_to_the_tick_of_a_resume() {
     must_fail(
-        Fault::ResumeFileRemembered,
-        "too little is left",
-        Some(3),
-        pause_against_cancel,
-    );
-}
-
-#[test]
-fn broken_rounding_of_a_run() {
-    must_fail(
-        Fault::ResumeFileRemembered,
-        "too little is left",
-        Some(3),
-        run_against_pause_and_cancel,
+        Fault::RearmKeepsRounding,
+        "the move is lost",
+        Some(4),
+        pause_against_rearm_of_a_resumed_timer,
     );
 }

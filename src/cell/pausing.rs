@@ -65,7 +65,7 @@ impl<T> CellRef<'_, T> {
                     if self.cell.exchange(word, held).is_ok() {
                         // PauseHold
                         let left_ns = left_ns(due_at.deadline() + word.lag())
-                            .saturating_sub(self.rounded_ns(word));
+                            .saturating_sub(self.rounded_ns(word).unwrap_or(0));
                         return self.file_paused(word, held, due_at, left_ns);
                     }
                 }
@@ -91,76 +91,34 @@ impl<T> CellRef<'_, T> {
         self.note_left(left_ns, paused);
         match self.cell.exchange(held, paused) {
             Ok(()) => Paused::Waits { old },
-            Err(_) => {
-                self.forget_resumed();
-                Paused::Cancelled {
-                    old,
-                    index: self.leave(held),
-                }
-            }
+            Err(_) => Paused::Cancelled {
+                old,
+                index: self.leave(held),
+            },
         }
     }
 
     /// By how much the deadline of a timer was rounded up that was resumed and not moved since. So
     /// nothing is added up, however often a timer is paused.
-    fn rounded_ns(&self, word: Word) -> u64 {
-        if word.lag() == 0 {
-            self.noted_ns(word.generation()).unwrap_or(0)
-        } else {
-            0
-        }
-    }
-
-    /// What was noted of the rounding of a filing.
-    fn noted_ns(&self, generation: u64) -> Option<u64> {
+    fn rounded_ns(&self, word: Word) -> Option<u64> {
         // Ordering: Relaxed. As `due_at`.
-        let (filed, rounded_ns) = (
-            self.pause_side().filed.load(Ordering::Relaxed),
-            self.pause_side().rounded_ns.load(Ordering::Relaxed),
-        );
-        (filed == generation).then_some(rounded_ns)
+        let noted_ns = || self.pause_side().rounded_ns.load(Ordering::Relaxed);
+        word.is_rounded().then(noted_ns)
     }
 
-    /// By how much the deadline of a run that the caller has begun was rounded up, if the timer was
-    /// paused before, and was not moved since.
-    pub(crate) fn run_rounded_ns(&self, due_at: DueAt) -> Option<u64> {
-        let noted_ns = self.noted_ns(self.load().generation());
-        noted_ns.filter(|_| due_at == self.due_at())
+    /// The same of a run that the caller has begun.
+    pub(crate) fn run_rounded_ns(&self) -> Option<u64> {
+        self.rounded_ns(self.load())
     }
 
-    /// Whether the deadline of a filing was rounded up by a resume, or by a run after one. A re-arm
-    /// to this same deadline has to file the timer anew, so that the rounding is forgotten. (Only
-    /// for a timer that was filed anew: else its pause side need not be there.)
-    pub(super) fn is_rounded(&self, word: Word) -> bool {
-        word.lag() == 0 && word.moves() > 0 && self.noted_ns(word.generation()).is_some()
-    }
-
-    /// Notes the rounding of a filing, for the exchange that follows.
-    pub(super) fn note_rounded(&self, filed: Word, rounded_ns: u64) {
-        // Ordering: Relaxed. Published by the exchange.
+    /// Notes the rounding of a filing, for the exchange that follows. Returns the filing's word.
+    pub(super) fn note_rounded(&self, filed: Word, rounded_ns: u64) -> Word {
+        // Ordering: Relaxed. Published by the exchange. If that fails, nobody looks here: the mark
+        // is in the word that was not set.
         self.pause_side()
             .rounded_ns
             .store(rounded_ns, Ordering::Relaxed);
-        // Ordering: Relaxed. As above.
-        self.pause_side()
-            .filed
-            .store(filed.generation(), Ordering::Relaxed);
-    }
-
-    /// Forgets the rounding of a filing that did not come about. The cell's next timer may have its
-    /// generation. The caller still has the cell to itself, but for the content.
-    pub(super) fn forget_rounded(&self) {
-        if !broken(Fault::ResumeFileRemembered) {
-            // Ordering: Relaxed. Published by DoomLeave, or by the exchange of a run.
-            self.pause_side().rounded_ns.store(0, Ordering::Relaxed);
-        }
-    }
-
-    /// As `forget_rounded`, of the mark of a timer that is resumed as it was paused. (Generation 0
-    /// is that of the first filing in a page, which was not moved.)
-    fn forget_resumed(&self) {
-        // Ordering: Relaxed. As above.
-        self.pause_side().resumed.store(0, Ordering::Relaxed);
+        filed.rounded()
     }
 
     /// Lets a timer go on that is paused. `deadline` turns what is left into the new deadline, and
@@ -185,8 +143,7 @@ impl<T> CellRef<'_, T> {
                     }
                 }
                 Pause::Runs => {
-                    let runs = word.with_lag(0).with_state(State::Running);
-                    if self.cell.exchange(word, runs).is_ok() {
+                    if self.cell.exchange(word, word.running()).is_ok() {
                         return Resumed::InRun; // RunPause, undone
                     }
                 }
@@ -201,8 +158,7 @@ impl<T> CellRef<'_, T> {
         let (deadline, rounded_ns) = deadline;
         let due_at = DueAt::new(deadline, self.due_at().shard());
         self.move_to(word, due_at);
-        let armed = word.refiled();
-        self.note_rounded(armed, rounded_ns);
+        let armed = self.note_rounded(word.refiled(), rounded_ns);
         if broken(Fault::ResumeFilesBlindly) {
             // Ordering: Release. The broken variant: the mark of a cancel is overwritten.
             self.cell.word.store(armed.0, Ordering::Release);
@@ -210,12 +166,9 @@ impl<T> CellRef<'_, T> {
         }
         match self.cell.exchange(held, armed) {
             Ok(()) => Resumed::Filed(self.filed(deadline, due_at.shard(), armed)),
-            Err(_) => {
-                self.forget_rounded();
-                Resumed::Cancelled {
-                    index: self.leave(held),
-                }
-            }
+            Err(_) => Resumed::Cancelled {
+                index: self.leave(held),
+            },
         }
     }
 
@@ -279,7 +232,6 @@ impl<T> CellRef<'_, T> {
         if self.cell.exchange(word, paused).is_ok() {
             return Ok(());
         }
-        self.forget_resumed();
         // SAFETY: the run goes on: only this thread uses the content, and it has just put it there.
         let Content::Repeat(repeat) = (unsafe { self.cell.take_content(word) }) else {
             unreachable!("REPEATS is set")
@@ -302,12 +254,13 @@ impl<T> CellRef<'_, T> {
             .store(paused.refiled().generation(), Ordering::Relaxed);
     }
 
-    /// Whether the timer, whose run the caller has begun at this deadline, was resumed as it was
-    /// paused, and was not moved since.
-    pub(crate) fn is_resumed(&self, due_at: DueAt) -> bool {
+    /// Whether the timer, whose run the caller has begun, was resumed as it was paused, and was not
+    /// moved since.
+    pub(crate) fn is_resumed(&self) -> bool {
+        let word = self.load();
         // Ordering: Relaxed. As `due_at`.
-        let resumed = self.pause_side().resumed.load(Ordering::Relaxed);
-        resumed == self.load().generation() && due_at == self.due_at()
+        let resumed = || self.pause_side().resumed.load(Ordering::Relaxed);
+        word.is_rounded() && word.generation() == resumed()
     }
 
     /// Stores a payload that is paused from the beginning (ArmWrite, ArmPublish). Returns the

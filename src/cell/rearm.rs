@@ -19,9 +19,6 @@ pub(crate) enum Rearmed {
     Gone,
     /// Nothing: the timer is paused. The caller sets what is left.
     Paused,
-    /// Nothing: the timer is due at this very tick, and was filed anew before. The caller calls
-    /// `rearm`.
-    FiledSo,
     /// The deadline has changed, and there is nothing to send: the entry will find the timer. Or
     /// another re-arm is in progress, and overrides this one.
     Done { shard: usize },
@@ -60,23 +57,9 @@ pub(crate) enum NotFiled {
 
 impl<T> CellRef<'_, T> {
     /// Moves the deadline of a timer that waits, to any tick (RearmLag, or RearmHold and
-    /// RearmFile). If the deadline is the one for which it was filed, and was rounded up, it is
-    /// filed anew, so that the rounding is forgotten.
-    #[inline(never)]
-    pub(crate) fn rearm(self, birth: u64, deadline: u64) -> Rearmed {
-        self.rearm_from::<true>(birth, deadline)
-    }
-
-    /// The same, but leaves a timer alone that may have to be filed anew for its own tick
-    /// (`FiledSo`).
-    // (To look there would take a call, and the registers that it saves.)
+    /// RearmFile).
     #[inline(always)]
-    pub(crate) fn rearm_elsewhere(&self, birth: u64, deadline: u64) -> Rearmed {
-        self.rearm_from::<false>(birth, deadline)
-    }
-
-    #[inline(always)]
-    fn rearm_from<const LOOKS_AT_ROUNDING: bool>(&self, birth: u64, deadline: u64) -> Rearmed {
+    pub(crate) fn rearm(&self, birth: u64, deadline: u64) -> Rearmed {
         let mut word = self.load();
         loop {
             if self.birth(word) != birth {
@@ -94,14 +77,7 @@ impl<T> CellRef<'_, T> {
             }
             let due_at = self.due_at();
             let present = due_at.deadline() + word.lag();
-            let mut later = deadline > present && deadline - due_at.deadline() <= LAG_MAX;
-            if deadline == present {
-                // A timer that was never filed anew was never resumed.
-                if !LOOKS_AT_ROUNDING && word.moves() > 0 {
-                    return Rearmed::FiledSo;
-                }
-                later = !(LOOKS_AT_ROUNDING && self.is_rounded(word));
-            }
+            let later = deadline >= present && deadline - due_at.deadline() <= LAG_MAX;
             // RearmLag or RearmHold.
             let next = if later {
                 word.with_lag(deadline - due_at.deadline())
@@ -231,19 +207,17 @@ impl<T> CellRef<'_, T> {
             // SAFETY: RUNNING: RunBegin moved the content out, and only the run puts it back.
             unsafe { self.cell.put_content(repeat) };
             self.move_to(word, due_at);
+            let mut again = word.refiled();
             if let Some(rounded_ns) = rounded_ns {
-                self.note_rounded(word.refiled(), rounded_ns);
+                again = self.note_rounded(again, rounded_ns);
             }
             if broken(Fault::RunFilesBlindly) {
                 // Ordering: Release. The broken variant: the mark of a cancel is overwritten.
-                self.cell.word.store(word.refiled().0, Ordering::Release);
-                return Ok(self.filed(due_at.deadline(), due_at.shard(), word.refiled()));
+                self.cell.word.store(again.0, Ordering::Release);
+                return Ok(self.filed(due_at.deadline(), due_at.shard(), again));
             }
-            if self.cell.exchange(word, word.refiled()).is_ok() {
-                return Ok(self.filed(due_at.deadline(), due_at.shard(), word.refiled()));
-            }
-            if rounded_ns.is_some() {
-                self.forget_rounded();
+            if self.cell.exchange(word, again).is_ok() {
+                return Ok(self.filed(due_at.deadline(), due_at.shard(), again));
             }
             // SAFETY: ENDED, or paused in its run: only this thread uses the content, and it has
             // just put it there.

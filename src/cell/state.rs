@@ -93,9 +93,8 @@ pub(crate) struct PauseSide {
     pub(super) left_ns: AtomicU64,
     /// The generation that the timer gets if it is resumed as it was paused.
     pub(super) resumed: AtomicU64,
-    /// The generation with which a resume has filed the timer last, and by how much it has rounded
-    /// the deadline up.
-    pub(super) filed: AtomicU64,
+    /// By how much the latest resume, or run after one, has rounded the deadline up. The word says
+    /// whether that holds for the present filing.
     pub(super) rounded_ns: AtomicU64,
     /// The birth of the cell's latest timer by the wall clock, + 1.
     pub(super) by_wall: AtomicU64,
@@ -148,7 +147,6 @@ unsafe impl crate::mem::Zeroable for PauseSide {
         Self {
             left_ns: AtomicU64::new(0),
             resumed: AtomicU64::new(0),
-            filed: AtomicU64::new(0),
             rounded_ns: AtomicU64::new(0),
             by_wall: AtomicU64::new(0),
         }
@@ -485,7 +483,6 @@ mod tests {
         let pause_side = PauseSide {
             left_ns: AtomicU64::new(0),
             resumed: AtomicU64::new(0),
-            filed: AtomicU64::new(0),
             rounded_ns: AtomicU64::new(0),
             by_wall: AtomicU64::new(0),
         };

@@ -574,7 +574,7 @@ fn a_run_that_waits_may_be_moved() {
 /// Its ids would come a second time: the generation never goes below `GENERATION_LAST` again.
 #[test]
 fn a_cell_whose_generation_has_gone_round_is_held_no_more() {
-    const HIGHEST: u64 = u64::MAX >> 24;
+    const HIGHEST: u64 = 2 * GENERATION_LAST - 1;
     let fixture = Fixture::armed(1_000);
     let mut deadline = 1_000;
     let mut move_sooner = || {

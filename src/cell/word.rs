@@ -2,11 +2,14 @@
 //!
 //! Pure functions: no atomics here.
 
+use crate::sync::{Fault, broken};
+
 const STATE_BITS: u32 = 3;
 const MOVES_SHIFT: u32 = STATE_BITS;
-const MOVES_BITS: u32 = 4;
-const REPEATS: u64 = 1 << (MOVES_SHIFT + MOVES_BITS);
-const LAG_SHIFT: u32 = MOVES_SHIFT + MOVES_BITS + 1;
+const MOVES_BITS: u32 = 3;
+const ROUNDED: u64 = 1 << (MOVES_SHIFT + MOVES_BITS);
+const REPEATS: u64 = ROUNDED << 1;
+const LAG_SHIFT: u32 = MOVES_SHIFT + MOVES_BITS + 2;
 const LAG_BITS: u32 = 16;
 const GENERATION_SHIFT: u32 = LAG_SHIFT + LAG_BITS;
 const GENERATION_BITS: u32 = 64 - GENERATION_SHIFT;
@@ -49,7 +52,7 @@ pub(super) enum Pause {
     Runs,
 }
 
-/// `generation (40 bits) | lag (16) | repeats (1) | moves (4) | state (3)`.
+/// `generation (40 bits) | lag (16) | repeats (1) | rounded (1) | moves (3) | state (3)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Word(pub(super) u64);
 
@@ -83,7 +86,7 @@ impl Word {
     #[inline]
     pub(super) fn is_plain(self, generation: u64) -> bool {
         let moves = ((1 << MOVES_BITS) - 1) << MOVES_SHIFT;
-        self.0 & !moves == Self::new(generation, State::Armed).0
+        self.0 & !(moves | ROUNDED) == Self::new(generation, State::Armed).0
     }
 
     /// Ticks from the filed deadline to the timer's deadline.
@@ -130,7 +133,18 @@ impl Word {
     /// The same word, PAUSED.
     #[inline]
     pub(super) fn paused(self, how: Pause) -> Self {
-        self.with_lag(how as u64).with_state(State::Paused)
+        Self(self.without_lag() | (how as u64) << LAG_SHIFT).with_state(State::Paused)
+    }
+
+    /// The word of the run in which it was PAUSED.
+    #[inline]
+    pub(super) fn running(self) -> Self {
+        Self(self.without_lag()).with_state(State::Running)
+    }
+
+    #[inline]
+    fn without_lag(self) -> u64 {
+        self.0 & !(LAG_MAX << LAG_SHIFT)
     }
 
     /// Whether a run has the content, paused or not.
@@ -143,14 +157,32 @@ impl Word {
         }
     }
 
+    /// The word of a timer that was moved: its deadline is what somebody asked for.
     #[inline]
     pub(super) fn with_lag(self, lag: u64) -> Self {
-        Self(self.0 & !(LAG_MAX << LAG_SHIFT) | lag << LAG_SHIFT)
+        let rounded = if broken(Fault::RearmKeepsRounding) {
+            0
+        } else {
+            ROUNDED
+        };
+        Self(self.without_lag() & !rounded | lag << LAG_SHIFT)
     }
 
     #[inline]
     pub(super) fn repeating(self) -> Self {
         Self(self.0 | REPEATS)
+    }
+
+    /// The word of a filing of which the pause side has the rounding.
+    #[inline]
+    pub(super) fn rounded(self) -> Self {
+        Self(self.0 | ROUNDED)
+    }
+
+    /// Whether the timer was filed by a resume, or by a run after one, and was not moved since.
+    #[inline]
+    pub(super) fn is_rounded(self) -> bool {
+        self.0 & ROUNDED != 0
     }
 
     /// The word of the timer's next filing. After the highest generation comes `GENERATION_LAST`
@@ -162,7 +194,9 @@ impl Word {
         } else {
             0
         };
-        let filed = self.with_lag(0).with_state(State::Armed).0;
+        let filed = Self(self.without_lag() & !ROUNDED)
+            .with_state(State::Armed)
+            .0;
         let (next, went_round) = filed.overflowing_add(1 << GENERATION_SHIFT);
         Self((next | u64::from(went_round) << (u64::BITS - 1)) + move_up)
     }
@@ -260,6 +294,18 @@ mod tests {
             assert!(paused.repeats() && !paused.is_plain(5));
             assert_eq!(paused.runs(), how == Pause::Runs);
             assert_eq!((paused.refiled().lag(), paused.refiled().moves()), (0, 1));
+        }
+        let rounded = plain.repeating().rounded();
+        assert!(!plain.is_rounded() && rounded.is_rounded() && rounded.repeats());
+        assert_eq!((rounded.lag(), rounded.moves()), (0, 0));
+        assert!(plain.rounded().is_plain(5), "filed where it is due");
+        assert!(
+            rounded.with_state(State::Held).is_rounded()
+                && rounded.paused(Pause::Runs).running().is_rounded(),
+            "not moved"
+        );
+        for moved in [rounded.with_lag(0), rounded.with_lag(1), rounded.refiled()] {
+            assert!(!moved.is_rounded() && moved.repeats());
         }
         let last = Word::new((1 << GENERATION_BITS) - 1, State::Held);
         assert_eq!(

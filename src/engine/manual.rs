@@ -63,7 +63,7 @@ impl<T: Send + 'static> Engine<T> {
             if deadline.is_some_and(|deadline| deadline > now && next_look.is_at(deadline)) {
                 next_look.bring_to(now);
                 self.cells
-                    .with_local(|local| self.cells.rearm_anywhere(local, id, now));
+                    .with_local(|local| self.cells.rearm(local, id, now));
             }
         };
         timers.for_each(&|id| self.is_pending(id), &bring);

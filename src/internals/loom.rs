@@ -103,11 +103,7 @@ impl<T: Send + 'static> Cells<T> {
 
     /// Moves a timer.
     pub fn rearm(&self, local: &mut Local, id: TimerId, deadline: u64) -> bool {
-        let mut moved = self.0.rearm(&mut local.0, id, deadline);
-        if moved == Moved::Slow {
-            moved = self.0.rearm_anywhere(&mut local.0, id, deadline);
-        }
-        moved == Moved::Yes
+        self.0.rearm(&mut local.0, id, deadline) == Moved::Yes
     }
 
     /// Claims what the entry names.

@@ -154,7 +154,7 @@ impl<T: Send + 'static> ServiceHandle<T> {
                 moved += engine
                     .cells
                     .rearm_many(local, chunk, deadline, |local, id| {
-                        engine.rearm_slowly(local, id, deadline, now_ns)
+                        engine.rearm_paused(local, id, deadline, now_ns)
                     });
             });
         });

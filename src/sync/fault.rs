@@ -111,11 +111,10 @@ pub enum Fault {
     /// RearmHold: a re-arm that meets a pause counts as overwritten, as one that meets a re-arm
     /// does.
     RearmOverPause,
+    /// RearmLag: a move leaves the mark that the deadline was rounded up.
+    RearmKeepsRounding,
     /// RunLast: the owner does not say that its run is the last one.
     RunLastUnmarked,
-    /// ResumeFile, RunFile: what was noted of the rounding of a filing stays, though the filing did
-    /// not come about.
-    ResumeFileRemembered,
     /// ResumeFile: a resume files the timer without looking whether it was cancelled.
     ResumeFilesBlindly,
     /// RunBegin: a run that begins does not compare the generation.

@@ -38,9 +38,8 @@ pub(crate) enum Moved {
     Yes,
     /// There is no such timer.
     No,
-    /// Nothing has changed: the timer is paused, or is filed for this tick already.
-    /// [`Engine::rearm_slowly`] goes on.
-    Slow,
+    /// The timer is paused, and nothing has changed.
+    Paused,
 }
 
 impl<T: Send + 'static> Engine<T> {
@@ -125,7 +124,7 @@ impl<T: Send + 'static> Engine<T> {
             match self.cells.rearm(local, id, deadline) {
                 Moved::Yes => true,
                 Moved::No => false,
-                Moved::Slow => self.rearm_slowly(local, id, deadline, now_ns),
+                Moved::Paused => self.rearm_paused(local, id, deadline, now_ns),
             }
         })
     }
@@ -301,27 +300,11 @@ impl<T: Send + 'static> Cells<T> {
     // (`always`: a crate that is one unit of code would call it otherwise.)
     #[inline(always)]
     pub(crate) fn rearm(&self, local: &mut Local, id: TimerId, deadline: u64) -> Moved {
-        let rearmed = self.look_up(local, id, Rearmed::Gone, |cell| {
-            cell.rearm_elsewhere(id.birth(), deadline)
-        });
-        self.rearmed(local, rearmed)
-    }
-
-    /// The same, also to the tick for which it is filed. `Slow`: it is paused.
-    #[inline(never)]
-    pub(crate) fn rearm_anywhere(&self, local: &mut Local, id: TimerId, deadline: u64) -> Moved {
-        let rearmed = self.look_up(local, id, Rearmed::Gone, |cell| {
+        match self.look_up(local, id, Rearmed::Gone, |cell| {
             cell.rearm(id.birth(), deadline)
-        });
-        self.rearmed(local, rearmed)
-    }
-
-    /// Sends what a re-arm makes necessary.
-    #[inline(always)]
-    fn rearmed(&self, local: &mut Local, rearmed: Rearmed) -> Moved {
-        match rearmed {
+        }) {
             Rearmed::Gone => Moved::No,
-            Rearmed::Paused | Rearmed::FiledSo => Moved::Slow,
+            Rearmed::Paused => Moved::Paused,
             Rearmed::Done { shard } => {
                 local.count(shard, Event::Rearmed, 1);
                 Moved::Yes
@@ -341,14 +324,14 @@ impl<T: Send + 'static> Cells<T> {
         }
     }
 
-    /// Moves timers to one tick. Gives `slow` those that are paused or filed for this tick already,
-    /// and returns how many were moved.
+    /// Moves timers to one tick. Gives `paused` those that are paused, and returns how many were
+    /// moved.
     pub(crate) fn rearm_many(
         &self,
         local: &mut Local,
         ids: &[TimerId],
         deadline: u64,
-        mut slow: impl FnMut(&mut Local, TimerId) -> bool,
+        mut paused: impl FnMut(&mut Local, TimerId) -> bool,
     ) -> usize {
         self.prefetch(ids);
         let mut moved = 0;
@@ -356,7 +339,7 @@ impl<T: Send + 'static> Cells<T> {
             match self.rearm(local, id, deadline) {
                 Moved::Yes => moved += 1,
                 Moved::No => {}
-                Moved::Slow => moved += usize::from(slow(local, id)),
+                Moved::Paused => moved += usize::from(paused(local, id)),
             }
         }
         moved

@@ -40,13 +40,12 @@ impl<T: Send + 'static> Engine<T> {
         })
     }
 
-    /// Moves a timer that was paused when it was looked at, or was filed for this tick. If it is
-    /// paused, what is left of it is then the time from `now_ns` until the tick. Else moves it to
-    /// the tick. (The caller has computed the tick from `now_ns`. By a later reading, less would be
-    /// left than was asked for.)
+    /// Moves a timer that was paused when it was looked at. If it still is, what is left of it is
+    /// then the time from `now_ns` until the tick. Else moves it to the tick. (The caller has
+    /// computed the tick from `now_ns`. By a later reading, less would be left than was asked for.)
     #[cold]
     #[inline(never)]
-    pub(crate) fn rearm_slowly(
+    pub(crate) fn rearm_paused(
         &self,
         local: &mut Local,
         id: TimerId,
@@ -59,10 +58,10 @@ impl<T: Send + 'static> Engine<T> {
             match self.cells.set_left(local, id, left_ns, waits) {
                 Moved::Yes => return true,
                 Moved::No => return false,
-                Moved::Slow => match self.cells.rearm_anywhere(local, id, deadline) {
+                Moved::Paused => match self.cells.rearm(local, id, deadline) {
                     Moved::Yes => return true,
                     Moved::No => return false,
-                    Moved::Slow => {}
+                    Moved::Paused => {}
                 },
             }
         }
@@ -133,14 +132,14 @@ impl<T: Send + 'static> Cells<T> {
         }
     }
 
-    /// Sets what is left of a timer. `Slow`: it is not paused, and nothing has changed.
+    /// Sets what is left of a timer. `Paused`: it is paused no more, and nothing has changed.
     fn set_left(&self, local: &mut Local, id: TimerId, left_ns: u64, waits: bool) -> Moved {
         let set = self.look_up(local, id, LeftSet::Gone, |cell| {
             cell.set_left(id.birth(), left_ns, waits)
         });
         match set {
             LeftSet::Gone => Moved::No,
-            LeftSet::NotPaused => Moved::Slow,
+            LeftSet::NotPaused => Moved::Paused,
             LeftSet::Set { shard } => {
                 local.count(shard, Event::Rearmed, 1);
                 Moved::Yes

@@ -309,7 +309,7 @@ impl<T: Send + 'static> Cells<T> {
     /// Whether the timer of a run that has begun was resumed, and comes for that.
     fn is_resumed(&self, run: Run) -> bool {
         // SAFETY: as in `file_again`.
-        unsafe { self.arena.held(run.cell) }.is_resumed(run.due_at)
+        unsafe { self.arena.held(run.cell) }.is_resumed()
     }
 
     /// By how much the deadline of a run that has begun was rounded up, if the timer was paused
@@ -318,7 +318,7 @@ impl<T: Send + 'static> Cells<T> {
     #[inline(never)]
     fn run_rounded_ns(&self, run: Run) -> Option<u64> {
         // SAFETY: as in `file_again`.
-        unsafe { self.arena.held(run.cell) }.run_rounded_ns(run.due_at)
+        unsafe { self.arena.held(run.cell) }.run_rounded_ns()
     }
 
     /// Ends a periodic timer after its last run, or in place of it. The caller has begun the run.

@@ -188,13 +188,9 @@ impl<T> Cell<T> {
 
     /// Moves the timer.
     pub fn rearm(&self, birth: u64, deadline: u64) -> Rearmed {
-        let mut rearmed = self.cell_ref().rearm_elsewhere(birth, deadline);
-        if matches!(rearmed, cell::Rearmed::FiledSo) {
-            rearmed = self.cell_ref().rearm(birth, deadline);
-        }
-        match rearmed {
+        match self.cell_ref().rearm(birth, deadline) {
             cell::Rearmed::Gone => Rearmed::Gone,
-            cell::Rearmed::Paused | cell::Rearmed::FiledSo => Rearmed::Paused,
+            cell::Rearmed::Paused => Rearmed::Paused,
             cell::Rearmed::Done { .. } => Rearmed::Done,
             cell::Rearmed::Refiled { new, .. } => Rearmed::Refiled(Entry(new.entry)),
             cell::Rearmed::Cancelled { index, .. } => Rearmed::Cancelled(index.is_some()),
