@@ -39,9 +39,9 @@ fn field(text: &str, name: &str) -> Option<String> {
         .map(|(_, value)| value.trim().to_string())
 }
 
-/// A package's version in a lock file.
+/// A package's version in a lock file. Of several it is the last one, which is the newest.
 fn version<'a>(lock: &'a str, name: &str) -> Option<&'a str> {
-    let (_, package) = lock.split_once(&format!("name = \"{name}\"\nversion = \""))?;
+    let (_, package) = lock.rsplit_once(&format!("name = \"{name}\"\nversion = \""))?;
     package.split_once('"').map(|(version, _)| version)
 }
 
@@ -55,6 +55,8 @@ mod tests {
         assert_eq!(field(text, "model name").as_deref(), Some("Good one"));
         let lock = "[[package]]\nname = \"tokio\"\nversion = \"1.2.3\"\n";
         assert_eq!(version(lock, "tokio"), Some("1.2.3"));
+        let both = lock.to_string() + &lock.replace("1.2.3", "1.3.0");
+        assert_eq!(version(&both, "tokio"), Some("1.3.0"));
         assert_eq!(version("", "tokio"), None);
     }
 }

@@ -52,6 +52,16 @@ pub fn resident_bytes() -> u64 {
     field("/proc/self/status", "VmRSS:").unwrap_or(0)
 }
 
+/// The same, after free pages of the allocator were given back.
+pub fn trimmed_bytes() -> u64 {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: the call takes a number and may be made at any time, from any thread.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+    resident_bytes()
+}
+
 /// Memory that is free, where /proc says it.
 pub fn available_bytes() -> Option<u64> {
     field("/proc/meminfo", "MemAvailable:")

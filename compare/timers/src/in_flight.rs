@@ -3,7 +3,6 @@
 
 use crate::job::Job;
 use crate::ledger;
-use crate::memory;
 use crate::producers::start;
 use crate::subjects::{Producer, Subject};
 use std::thread;
@@ -42,7 +41,7 @@ impl<S: Subject> InFlight for Flown<S> {
     }
 
     fn resident_bytes_after(&self) -> u64 {
-        memory::trimmed_bytes()
+        system::trimmed_bytes()
     }
 }
 

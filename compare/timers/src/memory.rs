@@ -1,23 +1,13 @@
-//! Resident memory without what the allocator merely keeps, and when it comes back.
+//! When the memory of timers that are gone comes back.
 
 use std::thread;
 use std::time::{Duration, Instant};
-use wheelwork_kit::system;
+use wheelwork_kit::system::trimmed_bytes;
 
 /// The per cent of what the timers took that may stay: the allocator's own.
 const KEPT_PERCENT: u64 = 20;
 
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
-
-/// Resident memory, after free pages of the allocator were given back.
-pub(crate) fn trimmed_bytes() -> u64 {
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    // SAFETY: the call takes a number and may be made at any time, from any thread.
-    unsafe {
-        libc::malloc_trim(0);
-    }
-    system::resident_bytes()
-}
 
 /// Waits until what came on top of `before` up to `full` is back, but for a rest. Returns how long
 /// that took, unless it took too long, and the rest.

@@ -1,7 +1,6 @@
 //! W6 and W7: what timers cost that only wait.
 
 use crate::job::Job;
-use crate::memory::trimmed_bytes;
 use crate::producers::{self, start};
 use crate::subjects::Subject;
 use crate::throughput::{Own, arm, touch};
@@ -24,14 +23,14 @@ pub(crate) fn memory<S: Subject>(job: &Job) -> Figures {
     // The delays stay different: timers do not share a tick more than in other workloads.
     let delays = owns.iter_mut().flat_map(|own| &mut own.delays);
     delays.for_each(|delay| *delay += FAR / 10);
-    let nothing = trimmed_bytes();
+    let nothing = system::trimmed_bytes();
     let (mut empty, mut full) = (0, 0);
     producers::run(start::<S>(job), &mut owns, &[&touch, &arm], |phase| {
         if phase == 0 {
             thread::sleep(AWAKE);
-            empty = trimmed_bytes();
+            empty = system::trimmed_bytes();
         } else {
-            full = trimmed_bytes();
+            full = system::trimmed_bytes();
         }
     });
     std::mem::forget(owns);

@@ -10,6 +10,7 @@ use fastrand::Rng;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 use wheelwork_kit::line::Figures;
+use wheelwork_kit::system;
 
 /// The delay of a request timeout, and of a heartbeat's.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -195,8 +196,8 @@ pub(crate) fn cancel_all<S: Subject>(job: &Job) -> Figures {
     let (mut before, mut full, mut returned) = (0, 0, (None, 0));
     let phases: &[producers::Phase<'_, S::Producer, _>] = &[&touch, &arm, &shuffle, &cancel];
     let cost = producers::run(start::<S>(job), &mut owns, phases, |phase| match phase {
-        0 => before = memory::trimmed_bytes(),
-        1 => full = memory::trimmed_bytes(),
+        0 => before = system::trimmed_bytes(),
+        1 => full = system::trimmed_bytes(),
         2 => (),
         _ => returned = memory::wait_for_return(before, full, patience),
     });
