@@ -262,7 +262,9 @@ fn nor_do_those_of_a_harness() {
     ] {
         assert_eq!(circles(&below(sources)), [""; 0]);
     }
-    for program in ["timers", "wheels", "futures", "servers", "stores", "fleets"] {
+    for program in [
+        "timers", "wheels", "futures", "maps", "servers", "stores", "fleets",
+    ] {
         assert_eq!(circles(&below(&format!("compare/{program}/src"))), [""; 0]);
     }
 }
