@@ -102,7 +102,8 @@ impl<S: Subject> Caller<S> {
         {
             self.random.shuffle(&mut self.timers);
         }
-        if call == Call::Fire {
+        // After a turn all have fired.
+        if call == Call::Fire && (!S::DROP_CANCELS || step.is_multiple_of(STEPS_PER_TURN)) {
             self.timers.clear();
         }
     }

@@ -63,6 +63,7 @@ impl Subject for Heap {
     type Entered = ();
 
     const IS_OPEN: bool = false;
+    const DROP_CANCELS: bool = false;
 
     fn start(_: usize) -> (&'static Self, Vec<Start>) {
         let heap: &'static Self = Box::leak(Box::default());

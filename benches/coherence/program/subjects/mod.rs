@@ -25,6 +25,9 @@ pub(crate) trait Subject: Sync + Sized + 'static {
     /// Whether nothing keeps callers out while it takes a turn.
     const IS_OPEN: bool;
 
+    /// Whether a timer that is dropped is cancelled.
+    const DROP_CANCELS: bool;
+
     /// Starts it, with as many shards as it has at most. What fires its timers: each takes a turn
     /// in each step, in which all is done that there is to do.
     fn start(shards: usize) -> (&'static Self, Vec<Start>);

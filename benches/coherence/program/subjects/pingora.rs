@@ -14,6 +14,7 @@ impl Subject for Pingora {
     type Entered = ();
 
     const IS_OPEN: bool = false;
+    const DROP_CANCELS: bool = true;
 
     fn start(_: usize) -> (&'static Self, Vec<Start>) {
         (&Self, Vec::new())

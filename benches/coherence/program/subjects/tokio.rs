@@ -17,6 +17,7 @@ impl Subject for Tokio {
     type Entered = EnterGuard<'static>;
 
     const IS_OPEN: bool = false;
+    const DROP_CANCELS: bool = true;
 
     fn start(_: usize) -> (&'static Self, Vec<Start>) {
         let runtime = Builder::new_current_thread().enable_time().build();

@@ -33,6 +33,7 @@ impl Subject for Wheelwork {
     type Entered = ();
 
     const IS_OPEN: bool = true;
+    const DROP_CANCELS: bool = false;
 
     fn start(shards: usize) -> (&'static Self, Vec<Start>) {
         start(shards, Dispatch::Inline)
@@ -84,6 +85,7 @@ impl Subject for Executed {
     type Entered = ();
 
     const IS_OPEN: bool = true;
+    const DROP_CANCELS: bool = false;
 
     fn start(shards: usize) -> (&'static Self, Vec<Start>) {
         let (service, mut turns) = start(shards, Dispatch::executor(|job| jobs().push(job)));
