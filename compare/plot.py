@@ -45,7 +45,7 @@ LOOKS = {
     "poller": ("#546e7a", ()), "graphile-worker": ("#ad1457", ()), "pg-boss": ("#283593", ()),
     "bullmq": ("#bf360c", ()), "tokio-cron": ("#2962ff", ()), "go": ("#0097a7", ()),
     "jdk25": ("#e65100", ()), "tokio-alt": ("#3f6fb5", (2, 3)), "asio": ("#4a148c", ()),
-    "dpdk": ("#880e4f", ()),
+    "dpdk": ("#880e4f", ()), "tokio-alt-each": ("#5f8fd0", (9, 3)),
 }
 assert len({color for color, _ in [*LOOKS.values(), OTHER]}) == len(LOOKS) + 1
 

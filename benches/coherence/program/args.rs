@@ -84,6 +84,12 @@ pub(crate) enum Name {
     /// tokio's sleeps
     #[cfg(feature = "rivals")]
     Tokio,
+    /// The sleeps of tokio's alternative timer, on one runtime with a worker for each thread
+    #[cfg(feature = "rivals")]
+    TokioAlt,
+    /// The same on a runtime for each thread
+    #[cfg(feature = "rivals")]
+    TokioAltEach,
     /// pingora-timeout's sleeps
     #[cfg(feature = "rivals")]
     Pingora,

@@ -6,7 +6,7 @@ use crate::run::{Setting, run};
 use crate::subjects::heap::Heap;
 use crate::subjects::wheelwork::{Executed, Wheelwork};
 #[cfg(feature = "rivals")]
-use crate::subjects::{pingora::Pingora, tokio::Tokio};
+use crate::subjects::{alt::Alt, pingora::Pingora, tokio::Tokio};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -123,6 +123,10 @@ fn counts(
         Name::Heap => run::<Heap>(setting, orders, census),
         #[cfg(feature = "rivals")]
         Name::Tokio => run::<Tokio>(setting, orders, census),
+        #[cfg(feature = "rivals")]
+        Name::TokioAlt => run::<Alt<false>>(setting, orders, census),
+        #[cfg(feature = "rivals")]
+        Name::TokioAltEach => run::<Alt<true>>(setting, orders, census),
         #[cfg(feature = "rivals")]
         Name::Pingora => run::<Pingora>(setting, orders, census),
     }

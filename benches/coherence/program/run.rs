@@ -69,12 +69,18 @@ impl<S: Subject> Run<S> {
     fn start(setting: Setting) -> Self {
         let (mut started, mut own) = (None, Log::new(CORES_MAX - 1));
         // What the start allocates lies alike in each run.
-        own.record(&mut || started = Some(S::start(setting.shards)));
+        own.record(&mut || started = Some(S::start(setting.threads, setting.shards)));
         let (subject, turns) = started.expect("it was started just now");
         let Setting { call, threads, .. } = setting;
         let callers = 0..threads;
         let callers = callers.map(|number| caller(subject, call, number, setting.is_planted));
-        let crew = Crew::start(callers.chain(turns).collect());
+        let crew = Crew::start(callers.chain(turns).collect(), |member, seat| {
+            if member < threads {
+                subject.seat(member, seat);
+            } else {
+                seat.on_a_thread();
+            }
+        });
         let logs = (0..crew.len()).map(Log::new).collect();
         Self {
             setting,

@@ -5,6 +5,7 @@
 
 use crate::access::{Access, Kind, LINE};
 use std::cell::Cell;
+use std::mem::ManuallyDrop;
 use std::ptr;
 
 /// Most cores that a run has: threads and shards.
@@ -39,6 +40,20 @@ impl Log {
         OWN.set(before);
     }
 
+    /// The calling thread acts as this core from now on, until [`Recording::end`].
+    #[must_use]
+    pub fn begin(self) -> Recording {
+        let own = Box::into_raw(Box::new(self));
+        let before = OWN.replace(own);
+        Recording { own, before }
+    }
+
+    /// The core that it is of.
+    #[must_use]
+    pub const fn core(&self) -> usize {
+        self.core
+    }
+
     /// What was logged.
     #[must_use]
     pub fn accesses(&self) -> &[Access] {
@@ -48,6 +63,33 @@ impl Log {
     /// Forgets what was logged.
     pub fn clear(&mut self) {
         self.accesses.clear();
+    }
+}
+
+/// A log that its thread writes to. If it is dropped, what was logged is lost.
+#[derive(Debug)]
+pub struct Recording {
+    own: *mut Log,
+    before: *mut Log,
+}
+
+impl Recording {
+    /// The thread acts as this core no longer.
+    #[must_use]
+    pub fn end(self) -> Log {
+        ManuallyDrop::new(self).take()
+    }
+
+    fn take(&self) -> Log {
+        OWN.set(self.before);
+        // SAFETY: `begin` made it of a box. `end` and `drop` take it, and only one of them runs.
+        *unsafe { Box::from_raw(self.own) }
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        drop(self.take());
     }
 }
 
@@ -96,6 +138,18 @@ fn push(access: Access) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_recording_lasts_until_it_ends() {
+        let recording = Log::new(5).begin();
+        note(64, 8, Kind::Read, 1);
+        assert_eq!(core(), Some(5));
+        let log = recording.end();
+        note(64, 8, Kind::Read, 1);
+        assert_eq!((log.accesses().len(), core()), (1, None));
+        drop(log.begin());
+        assert_eq!(core(), None);
+    }
 
     #[test]
     fn a_core_logs_each_line_it_touches() {

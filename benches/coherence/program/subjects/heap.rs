@@ -65,7 +65,7 @@ impl Subject for Heap {
     const IS_OPEN: bool = false;
     const DROP_CANCELS: bool = false;
 
-    fn start(_: usize) -> (&'static Self, Vec<Start>) {
+    fn start(_: usize, _: usize) -> (&'static Self, Vec<Start>) {
         let heap: &'static Self = Box::leak(Box::default());
         let turns = || -> Box<dyn FnMut(usize)> { Box::new(|_| heap.fire()) };
         (heap, vec![Box::new(turns)])

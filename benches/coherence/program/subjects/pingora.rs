@@ -16,7 +16,7 @@ impl Subject for Pingora {
     const IS_OPEN: bool = false;
     const DROP_CANCELS: bool = true;
 
-    fn start(_: usize) -> (&'static Self, Vec<Start>) {
+    fn start(_: usize, _: usize) -> (&'static Self, Vec<Start>) {
         (&Self, Vec::new())
     }
 

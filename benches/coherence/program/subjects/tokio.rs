@@ -19,7 +19,7 @@ impl Subject for Tokio {
     const IS_OPEN: bool = false;
     const DROP_CANCELS: bool = true;
 
-    fn start(_: usize) -> (&'static Self, Vec<Start>) {
+    fn start(_: usize, _: usize) -> (&'static Self, Vec<Start>) {
         let runtime = Builder::new_current_thread().enable_time().build();
         let runtime = runtime.expect("a runtime starts");
         let tokio = Box::leak(Box::new(Self(runtime.handle().clone())));

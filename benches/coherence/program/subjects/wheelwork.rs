@@ -35,7 +35,7 @@ impl Subject for Wheelwork {
     const IS_OPEN: bool = true;
     const DROP_CANCELS: bool = false;
 
-    fn start(shards: usize) -> (&'static Self, Vec<Start>) {
+    fn start(_: usize, shards: usize) -> (&'static Self, Vec<Start>) {
         start(shards, Dispatch::Inline)
     }
 
@@ -87,7 +87,7 @@ impl Subject for Executed {
     const IS_OPEN: bool = true;
     const DROP_CANCELS: bool = false;
 
-    fn start(shards: usize) -> (&'static Self, Vec<Start>) {
+    fn start(_: usize, shards: usize) -> (&'static Self, Vec<Start>) {
         let (service, mut turns) = start(shards, Dispatch::executor(|job| jobs().push(job)));
         turns.extend((1..=shards).rev().map(work));
         (Box::leak(Box::new(Self(service))), turns)
