@@ -25,6 +25,7 @@ use hyper_util::service::TowerToHyperService;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
+use std::process::ExitCode;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -169,7 +170,17 @@ impl Limits {
 }
 
 #[tokio::main]
-async fn main() -> io::Result<()> {
+async fn main() -> ExitCode {
+    match run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("axum_server: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+async fn run() -> io::Result<()> {
     let mut arguments = std::env::args().skip(1);
     let Some(address) = arguments.next() else {
         return serve_one_client().await;
@@ -179,7 +190,8 @@ async fn main() -> io::Result<()> {
         let wrong = || io::Error::other(format!("no limit in seconds: {argument}"));
         limits.set(&argument).ok_or_else(wrong)?;
     }
-    let address = address.parse().map_err(io::Error::other)?;
+    let wrong = |_| io::Error::other(format!("no address with a port: {address}"));
+    let address = address.parse().map_err(wrong)?;
     serve_until_killed(address, limits).await
 }
 
