@@ -291,6 +291,15 @@ fn a_timer_by_the_wall_clock_has_nothing_left_and_knows_that_it_was_resumed() {
     drop(armed.run(600, GENERATION + 2));
     assert!(!cell.is_resumed());
 
+    // To the very tick at which it is due.
+    let armed = by_wall();
+    let cell = armed.cell();
+    pause(&armed, 30);
+    assert_eq!(resumed(&armed, 500), filed(500, GENERATION + 2));
+    assert!(matches!(cell.rearm(GENERATION, 500), Rearmed::Done { .. }));
+    drop(armed.run(500, GENERATION + 2));
+    assert!(!cell.is_resumed());
+
     // The cell's next timer is not by the wall clock.
     let armed = by_wall();
     assert!(armed.cell().claim_any().is_some());
@@ -375,6 +384,15 @@ fn what_a_run_has_rounded_up_is_not_left() {
     pause(&armed, 30);
     assert_eq!(resumed(&armed, 200), filed(270, GENERATION + 2));
     let repeat = armed.run(270, GENERATION + 2);
+    assert_eq!(cell.run_rounded_ns(), Some(3));
+    // A pause that is over before the run is does not change that.
+    assert!(matches!(
+        cell.halt(GENERATION, |at| at, true),
+        Paused::InRun
+    ));
+    assert_eq!(cell.run_rounded_ns(), Some(3));
+    let resumed_in_run = cell.resume(GENERATION, |left| (left, 0), true);
+    assert!(matches!(resumed_in_run, Resumed::InRun));
     assert_eq!(cell.run_rounded_ns(), Some(3));
     // SAFETY: the run is ours.
     let again = unsafe { cell.file_again(repeat, DueAt::new(280, SHARD), 7, Some(4)) };
