@@ -45,6 +45,13 @@ const BUDGETS_EARNED: u64 = 3;
 /// The longer they wait, the fewer live entries have to be moved.
 const STORM_MOVES: u64 = 2048;
 
+/// This many entries between two calls of `advance` are a flood. During the next `FLOOD_CALLS`
+/// calls before which no tombstone comes, compactions move at most `STORM_MOVES` entries each. (In
+/// a flood threads pause when the shard is behind, so calls with few entries lie between those with
+/// many.)
+const FLOOD: u64 = 4096;
+const FLOOD_CALLS: u32 = 8;
+
 /// A hierarchical timing wheel of entries.
 pub(crate) struct EntryWheel {
     levels: Levels,
@@ -64,6 +71,8 @@ pub(crate) struct EntryWheel {
     tombstones: u64,
     /// A tombstone has come since the last `advance`.
     is_storm: bool,
+    /// Calls of `advance` that are left of a flood.
+    flood_calls: u32,
 }
 
 impl EntryWheel {
@@ -86,6 +95,7 @@ impl EntryWheel {
             is_shrunk: false,
             tombstones: 0,
             is_storm: false,
+            flood_calls: 0,
         }
     }
 
@@ -139,12 +149,15 @@ impl EntryWheel {
         std::mem::take(&mut self.tombstones)
     }
 
-    /// Notes that this many entries have been filed: they pay for compactions.
+    /// Notes that this many entries have been filed: they pay for compactions, and may be a flood.
     #[inline]
     pub(crate) fn earn(&mut self, entries: u64) {
         let before = self.parts.earned;
         let kept = before.min(self.budget.saturating_mul(BUDGETS_EARNED));
         self.parts.earned = kept + MOVES_EARNED * entries;
+        if entries >= FLOOD {
+            self.flood_calls = FLOOD_CALLS;
+        }
     }
 
     // (`never`: `accept` ends in this call. So `accept` saves no registers, for an entry either.)
@@ -222,11 +235,14 @@ impl EntryWheel {
             self.levels
                 .cascade(place, LARGE_SLOT, budget_end, &mut self.parts);
         }
-        if !is_storm {
+        let is_flood = self.flood_calls > 0;
+        self.flood_calls = self.flood_calls.saturating_sub(1);
+        if !is_storm && !is_flood {
             return self.compact(budget_end);
         }
         if self.puts_off() {
-            self.compact_in_storm();
+            let earned = if is_storm { self.parts.earned } else { 0 };
+            self.compact_in_storm(earned);
         }
         false
     }
@@ -245,12 +261,13 @@ impl EntryWheel {
         self.puts_off()
     }
 
-    /// Compacts slots while tombstones come. What is left waits for the next call.
+    /// Compacts slots while many messages come, by `earned` moves more than are always made. What
+    /// is left waits for the next call.
     #[cold]
     #[inline(never)]
-    fn compact_in_storm(&mut self) {
+    fn compact_in_storm(&mut self, earned: u64) {
         let begin = self.parts.moved;
-        self.compact(self.parts.budget_end(STORM_MOVES + self.parts.earned));
+        self.compact(self.parts.budget_end(STORM_MOVES + earned));
         let spent = self.parts.moved - begin;
         self.parts.spend(spent.saturating_sub(STORM_MOVES));
     }

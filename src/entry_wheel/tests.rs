@@ -284,6 +284,42 @@ fn slots_wait_in_a_storm_of_cancels() {
     assert!(wheel.len() as u64 <= u64::from(SLOTS) * 32);
 }
 
+/// After a storm many timers are armed. Then turns are short again, and what the storm has left
+/// goes in small steps, until the flood is over.
+#[test]
+fn slots_wait_in_a_flood_of_inserts() {
+    let mut wheel = EntryWheel::new(0, PACE);
+    let cells = SLOTS * SLOT_ENTRIES;
+    (0..cells).for_each(|cell| wheel.accept(entry_of_many_slots(cell, 1)));
+    (0..cells).for_each(|cell| wheel.accept(entry_of_many_slots(cell, 1).tombstone()));
+    assert!(!turn(&mut wheel) && wheel.puts_off());
+    // The moves of the next call. It may go over what it is allowed by a slot.
+    let moves = |wheel: &mut EntryWheel, is_more: bool| {
+        let moved = wheel.parts.moved;
+        assert_eq!(turn(wheel), is_more);
+        wheel.parts.moved - moved
+    };
+    let few = STORM_MOVES..STORM_MOVES + u64::from(SLOT_ENTRIES);
+    // Between the turns of a flood there may be some with less.
+    for _ in 0..4 {
+        wheel.earn(FLOOD);
+        assert!(few.contains(&moves(&mut wheel, false)));
+        wheel.earn(FLOOD - 1);
+        assert!(few.contains(&moves(&mut wheel, false)));
+    }
+    // A tombstone makes it a storm, in which inserts pay.
+    wheel.earn(FLOOD);
+    wheel.accept(entry_of_many_slots(0, 1).tombstone());
+    assert!(moves(&mut wheel, false) > few.end);
+    for _ in 1..FLOOD_CALLS {
+        assert!(few.contains(&moves(&mut wheel, false)));
+    }
+    assert!(moves(&mut wheel, true) >= *BUDGET.end());
+    while turn(&mut wheel) {}
+    check(&wheel);
+    assert!(wheel.len() as u64 <= u64::from(SLOTS) * 32);
+}
+
 /// Where cancels come at a pace, dead entries do not wait for the end.
 #[test]
 fn slots_do_not_wait_where_cancels_come_at_a_pace() {
