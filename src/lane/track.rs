@@ -156,6 +156,14 @@ impl<M> Track<M> {
         self.tail.count.load(Ordering::Relaxed).saturating_sub(head)
     }
 
+    /// How many messages the shard has looked at and not taken. For statistics.
+    pub(super) fn waiting(&self) -> u64 {
+        // Ordering: Relaxed. Two looks at different instants: the first value may be the greater.
+        let head = self.taken.head.load(Ordering::Relaxed);
+        // Ordering: Relaxed. As above.
+        self.taken.seen.load(Ordering::Relaxed).saturating_sub(head)
+    }
+
     /// How many messages are published. A hint.
     pub(super) fn published(&self) -> u64 {
         // Ordering: Relaxed. A hint.

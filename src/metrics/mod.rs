@@ -20,9 +20,9 @@
 //! | its state now | `wheelwork_machinery_lane_depth`, ... | gauges | `shard` |
 //! | its `level_0`, ... | `wheelwork_machinery_levels` | gauge | `shard`, `level` |
 //!
-//! The state now is `lane_depth`, `pool_backlog`, `holes` and `due`. Each series has the label
-//! `service` too, if [`Reporter::service`] was called. What tells of the wheel's layout
-//! ([`Machinery::figures`]) may be named otherwise in another version.
+//! The state now is `lane_depth`, `lane_waiting`, `pool_backlog`, `holes` and `due`. Each series
+//! has the label `service` too, if [`Reporter::service`] was called. What tells of the wheel's
+//! layout ([`Machinery::figures`]) may be named otherwise in another version.
 //!
 //! The histogram has each timer that fired and each run of a periodic timer once, except timers
 //! that [`FireAll`](crate::StopPolicy::FireAll) fired.

@@ -128,7 +128,7 @@ pub(super) const SHARD_COUNTERS: [Figure<ShardStats>; 18] = [
 ];
 
 /// Gauges of each shard.
-pub(super) const SHARD_GAUGES: [Figure<ShardStats>; 5] = [
+pub(super) const SHARD_GAUGES: [Figure<ShardStats>; 6] = [
     figure("wheelwork_timers_pending", "Timers that wait.", |shard| {
         shard.timers.pending
     }),
@@ -136,6 +136,11 @@ pub(super) const SHARD_GAUGES: [Figure<ShardStats>; 5] = [
         "wheelwork_machinery_lane_depth",
         "Messages in the lanes that the shard has not taken in yet.",
         |shard| shard.machinery.lane_depth(),
+    ),
+    figure(
+        "wheelwork_machinery_lane_waiting",
+        "Messages in the lanes that the shard has looked at, and lets wait there.",
+        |shard| shard.machinery.lane_waiting(),
     ),
     figure(
         "wheelwork_machinery_pool_backlog",

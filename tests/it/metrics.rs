@@ -75,6 +75,10 @@ fn expected(stats: &Stats, service: &str) -> BTreeMap<String, f64> {
         let gauges = [
             ("timers_pending", shard.timers.pending),
             ("machinery_lane_depth", shard.machinery.lane_depth()),
+            (
+                "machinery_lane_waiting",
+                shard.machinery.figure("lane_waiting").unwrap(),
+            ),
             ("machinery_pool_backlog", shard.machinery.pool_backlog()),
             ("machinery_holes", shard.machinery.figure("holes").unwrap()),
             ("machinery_due", shard.machinery.due()),
@@ -390,7 +394,7 @@ fn every_figure_is_described() {
     let snapshotter = recorder.snapshotter();
     with_local_recorder(&recorder, || Reporter::new(&busy(1).0).report());
     let figures = snapshotter.snapshot().into_vec();
-    assert_eq!(figures.len(), 36);
+    assert_eq!(figures.len(), 37);
     for (key, unit, description, _) in figures {
         let (kind, name) = (key.kind(), key.key().name());
         assert!(

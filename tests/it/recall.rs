@@ -135,15 +135,22 @@ fn a_timer_that_waits_in_its_lane_is_told_of() {
         }
         clock.advance(MS);
     }
+    let in_lane = || {
+        let machinery = shard(&service).machinery;
+        let waiting = machinery.figure("lane_waiting").unwrap();
+        (machinery.lane_depth(), waiting)
+    };
     _ = service.schedule(50 * MS, 7).unwrap();
+    assert_eq!(in_lane(), (1, 0), "the shard has not looked at it");
     clock.advance(MS);
-    assert_eq!(shard(&service).machinery.lane_depth(), 1, "it waits");
+    assert_eq!(in_lane(), (1, 1), "it waits");
     let next = service.next_deadline(0).expect("one timer is pending") - clock.now();
     assert!((10 * MS..=49 * MS).contains(&next), "{next:?}");
     clock.advance(48 * MS);
     assert!(fired.lock().unwrap().is_empty());
     clock.advance(MS);
     assert_eq!(*fired.lock().unwrap(), [7]);
+    assert_eq!(in_lane(), (0, 0));
 }
 
 /// The insert of a timer that is moved goes to the wheel at once: its cancel could not recall it.

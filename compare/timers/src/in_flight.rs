@@ -38,6 +38,7 @@ impl<S: Subject> InFlight for Flown<S> {
 
     fn settle(&self) {
         self.0.settle();
+        self.0.work_off();
     }
 
     fn resident_bytes_after(&self) -> u64 {

@@ -7,7 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 use wheelwork_kit::system;
 
-/// What a phase took, until the last operation had settled.
+/// What a phase took, until the last operation had settled. Work that a service puts off counts by
+/// its CPU time, and the wait for it does not.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cost {
     pub(crate) elapsed: Duration,
@@ -57,11 +58,14 @@ pub(crate) fn run<S: Subject, O: Send>(
             gate.wait();
             let done = start.elapsed();
             subject.settle();
-            let elapsed = start.elapsed();
+            let (elapsed, before) = (start.elapsed(), system::cpu_time());
+            subject.work_off();
+            let after = system::cpu_time();
+            let elapsed = elapsed + (after - before);
             last = Cost {
                 elapsed,
                 settling: elapsed - done,
-                cpu: system::cpu_time() - cpu,
+                cpu: after - cpu,
             };
             watch(number);
         }

@@ -77,7 +77,9 @@ impl<T: Send + 'static> Engine<T> {
     fn machinery(&self, shard: usize) -> Machinery {
         let (shared, counters) = (&self.cells.shared, &self.counters[shard]);
         Machinery {
+            // Before the next figure: what the shard looks at meanwhile is in both.
             lane_depth: shared.inbox(shard).depth(),
+            lane_waiting: shared.inbox(shard).waiting(),
             // Ordering: Relaxed. A count for statistics.
             pool_backlog: self.backlogs[shard].load(Ordering::Relaxed) as u64,
             held: counters.get(Count::Held),

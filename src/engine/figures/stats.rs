@@ -123,6 +123,7 @@ pub struct ShardStats {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Machinery {
     pub(super) lane_depth: u64,
+    pub(super) lane_waiting: u64,
     pub(super) pool_backlog: u64,
     pub(super) held: u64,
     pub(super) stalls: u64,
@@ -145,7 +146,9 @@ const LEVEL_NAMES: [&str; LEVELS] = [
 ];
 
 impl Machinery {
-    /// Messages in the lanes now: inserts and tombstones that the shard has not taken in.
+    /// Messages in the lanes now: inserts and tombstones that the shard has not taken in. The
+    /// figure `lane_waiting` of [`figures`](Self::figures) says how many of them the shard lets
+    /// wait there.
     #[must_use]
     pub const fn lane_depth(&self) -> u64 {
         self.lane_depth
@@ -226,14 +229,15 @@ impl Machinery {
         self.levels.iter().sum()
     }
 
-    /// All figures, each with its name: those that a call reads, by the name of the call, and those
-    /// of the wheel. The names of the wheel's figures are no part of the interface that semantic
-    /// versioning covers: a version may add figures, and leave some out.
+    /// All figures, each with its name: those that a call reads, by the name of the call, and
+    /// others. The names of the others are no part of the interface that semantic versioning
+    /// covers: a version may add figures, and leave some out.
     ///
-    /// The wheel has these now:
+    /// These have no call:
     ///
     /// | name | figure |
     /// |---|---|
+    /// | `lane_waiting` | of `lane_depth`, inserts that the shard has looked at, and lets wait for their cancels |
     /// | `cascaded` | entries that a cascade moved to a lower level, or found dead |
     /// | `compactions` | slots that were compacted: their dead entries were removed |
     /// | `holes` | tombstones that its slots count now: never fewer than cancelled timers with an entry |
@@ -255,6 +259,7 @@ impl Machinery {
     pub fn figures(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let scalars = [
             ("lane_depth", self.lane_depth),
+            ("lane_waiting", self.lane_waiting),
             ("pool_backlog", self.pool_backlog),
             ("held", self.held),
             ("stalls", self.stalls),
@@ -299,6 +304,11 @@ impl Machinery {
     #[cfg(feature = "metrics")]
     pub(crate) const fn compactions(&self) -> u64 {
         self.compactions
+    }
+
+    #[cfg(feature = "metrics")]
+    pub(crate) const fn lane_waiting(&self) -> u64 {
+        self.lane_waiting
     }
 
     #[cfg(feature = "metrics")]

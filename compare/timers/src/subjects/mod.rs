@@ -33,9 +33,12 @@ pub(crate) trait Subject: Sync + Sized + 'static {
     /// Runs `work` with what a thread needs to arm timers.
     fn within(&self, work: impl FnOnce(&mut Self::Producer) + Send);
 
-    /// Waits until everything that was handed over has been taken in, and what was cancelled is
-    /// free again. For those that do it all inside the calls: nothing.
+    /// Waits until everything that was handed over has been taken in or put off on purpose, and
+    /// what was cancelled is free again. For those that do it all inside the calls: nothing.
     fn settle(&self) {}
+
+    /// Waits until nothing is put off. For those that put nothing off: nothing.
+    fn work_off(&self) {}
 
     /// How often a thread that armed or cancelled had to wake the service's, where that is counted.
     fn rings(&self) -> Option<u64> {

@@ -12,12 +12,27 @@ use wheelwork_kit::system;
 /// Timers of one call of the batched subject.
 const BATCH: usize = 1_000;
 
-/// How often a lane that is not empty is looked at again.
+/// How often a lane with messages that the shard has not seen is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_micros(50);
+
+/// How often a lane is looked at in which messages wait. A look takes some microseconds.
+const LOOK_LATER: Duration = Duration::from_millis(5);
 
 pub(crate) struct Service {
     service: TimerService<u64>,
     by_many: bool,
+}
+
+impl Service {
+    /// What `f` says of the messages in all lanes, and of how many of these wait there.
+    fn in_lanes(&self, f: impl Fn(u64, u64) -> bool) -> bool {
+        let stats = self.service.stats();
+        let waiting = stats.sum(|shard| {
+            let figure = shard.machinery.figure("lane_waiting");
+            figure.expect("a figure of each shard")
+        });
+        f(stats.sum(|shard| shard.machinery.lane_depth()), waiting)
+    }
 }
 
 impl Subject for Service {
@@ -51,22 +66,26 @@ impl Subject for Service {
         });
     }
 
-    /// Waits until the lanes are empty. A shard that sleeps past what is in them is woken by a
-    /// timer that is due at once, and taken back.
+    /// Waits until the shards have looked at all messages. A shard that sleeps past them is woken
+    /// by a timer that is due at once, and taken back.
     fn settle(&self) {
-        let depth = || {
-            self.service
-                .stats()
-                .sum(|shard| shard.machinery.lane_depth())
-        };
-        if depth() > 0 {
+        let is_unseen = || self.in_lanes(|depth, waiting| depth > waiting);
+        if is_unseen() {
             for shard in 0..self.service.shards() {
                 let armed = self.service.schedule_on(shard, Duration::ZERO, 0u64);
                 self.service.cancel(armed.expect("the service runs"));
             }
-            while depth() > 0 {
+            while is_unseen() {
                 thread::sleep(LOOK_AGAIN);
             }
+        }
+    }
+
+    /// Waits until the lanes are empty: what waits there is filed when no message comes for some
+    /// time.
+    fn work_off(&self) {
+        while self.in_lanes(|depth, _| depth > 0) {
+            thread::sleep(LOOK_LATER);
         }
     }
 
