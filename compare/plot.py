@@ -30,6 +30,7 @@ matplotlib.rcParams.update({
 # How a subject is drawn in all charts: color, dashes of its curves. Greens are wheelwork's.
 LOOKS = {
     "wheelwork": ("#116329", ()), "wheelwork-batch": ("#2f9e44", (6, 3)),
+    "wheelwork-closure": ("#3c6e47", (4, 2)),
     "wheelwork-inline": ("#5a8a00", (2, 3)), "wheelwork-cores": ("#00796b", (9, 3)),
     "wheelwork-fine": ("#22998f", (4, 2)), "wheelwork-spin": ("#7a9400", (9, 3, 2, 3)),
     "wheelwork-future": ("#4f8a5b", (4, 4)), "wheelwork-executor": ("#3f7d20", (6, 3)),

@@ -10,6 +10,7 @@ use crate::subjects::tasks::{self, Tasks};
 use crate::subjects::{Subject, btree, delay_queue, heap, hhwt, library, wheelwork};
 use crate::workload::Workload;
 use crate::{fires, in_flight, paced, rest, throughput};
+use ::wheelwork::Task;
 use wheelwork_kit::in_flight::CancelledBy;
 use wheelwork_kit::line::Figures;
 
@@ -21,7 +22,8 @@ pub(crate) fn measure(job: &Job) -> Result<Figures, String> {
         | Name::WheelworkInline
         | Name::WheelworkCores
         | Name::WheelworkFine
-        | Name::WheelworkSpin => by::<wheelwork::Service>(job),
+        | Name::WheelworkSpin => by::<wheelwork::Service<u64>>(job),
+        Name::WheelworkClosure => by::<wheelwork::Service<Task>>(job),
         Name::WheelworkFuture if is_server => by::<Polled<OurTimeouts>>(job),
         Name::WheelworkFuture => by::<Tasks<tasks::Ours>>(job),
         Name::TokioFuture if is_server => by::<Polled<TokioTimeouts>>(job),

@@ -7,6 +7,8 @@ use clap::ValueEnum;
 pub(crate) enum Name {
     /// One call for each timer, handler on a rayon pool
     Wheelwork,
+    /// With a closure for each timer
+    WheelworkClosure,
     /// By the calls for many timers
     WheelworkBatch,
     /// Its handler runs on the shard's thread
@@ -54,6 +56,7 @@ impl Name {
             Self::WheelworkBatch if matches!(workload, W1 | W1Cold | W4 | W8) => None,
             Self::WheelworkBatch => Some("its calls take many timers at a time"),
             Self::WheelworkInline | Self::WheelworkFuture | Self::TokioFuture if is_paced => None,
+            Self::WheelworkClosure if workload.is_periodic() => Some("as wheelwork"),
             Self::WheelworkInline if workload.has_windows() => None,
             Self::WheelworkFuture | Self::TokioFuture => {
                 Some("its tasks matter where something fires")

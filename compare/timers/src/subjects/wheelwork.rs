@@ -1,12 +1,12 @@
 //! wheelwork with a `u64` for each timer: one call for each, batches of calls, and settings in
-//! which the handler runs on the shard's thread.
+//! which the handler runs on the shard's thread. And wheelwork with a closure for each.
 
 use super::{Producer, Subject};
 use crate::ledger::{self, PERIOD};
 use crate::name::Name;
 use std::thread;
 use std::time::Duration;
-use wheelwork::{Dispatch, ServiceHandle, TimerId, TimerService};
+use wheelwork::{Builder, Dispatch, ServiceHandle, Task, TimerId, TimerService};
 use wheelwork_kit::system;
 
 /// Timers of one call of the batched subject.
@@ -18,12 +18,39 @@ const LOOK_AGAIN: Duration = Duration::from_micros(50);
 /// How often a lane is looked at in which messages wait. A look takes some microseconds.
 const LOOK_LATER: Duration = Duration::from_millis(5);
 
-pub(crate) struct Service {
-    service: TimerService<u64>,
+/// What a timer has: a number for a handler, or what it runs.
+pub(crate) trait Payload: Sized + Send + 'static {
+    fn builder() -> Builder<Self>;
+
+    fn new(payload: u64) -> Self;
+}
+
+impl Payload for u64 {
+    fn builder() -> Builder<Self> {
+        TimerService::builder().on_expire(|batch| batch.for_each(ledger::fired))
+    }
+
+    fn new(payload: u64) -> Self {
+        payload
+    }
+}
+
+impl Payload for Task {
+    fn builder() -> Builder<Self> {
+        TimerService::builder()
+    }
+
+    fn new(payload: u64) -> Self {
+        Self::new(move || ledger::fired(payload))
+    }
+}
+
+pub(crate) struct Service<T: Payload> {
+    service: TimerService<T>,
     by_many: bool,
 }
 
-impl Service {
+impl<T: Payload> Service<T> {
     /// What `f` says of the messages in all lanes, and of how many of these wait there.
     fn in_lanes(&self, f: impl Fn(u64, u64) -> bool) -> bool {
         let stats = self.service.stats();
@@ -35,12 +62,12 @@ impl Service {
     }
 }
 
-impl Subject for Service {
-    type Producer = Handle;
+impl<T: Payload> Subject for Service<T> {
+    type Producer = Handle<T>;
 
     fn start(name: Name) -> Self {
-        let pooled = TimerService::builder().on_expire(|batch| batch.for_each(ledger::fired));
-        let inline = |builder: wheelwork::Builder<u64>| builder.dispatch(Dispatch::Inline);
+        let pooled = T::builder();
+        let inline = |builder: Builder<T>| builder.dispatch(Dispatch::Inline);
         let micros = Duration::from_micros;
         let builder = match name {
             // The handler runs on the shard's thread, as the rivals' tasks run on theirs.
@@ -59,7 +86,7 @@ impl Subject for Service {
         }
     }
 
-    fn within(&self, work: impl FnOnce(&mut Handle)) {
+    fn within(&self, work: impl FnOnce(&mut Handle<T>)) {
         work(&mut Handle {
             service: self.service.handle(),
             by_many: self.by_many,
@@ -72,7 +99,7 @@ impl Subject for Service {
         let is_unseen = || self.in_lanes(|depth, waiting| depth > waiting);
         if is_unseen() {
             for shard in 0..self.service.shards() {
-                let armed = self.service.schedule_on(shard, Duration::ZERO, 0u64);
+                let armed = self.service.schedule_on(shard, Duration::ZERO, T::new(0));
                 self.service.cancel(armed.expect("the service runs"));
             }
             while is_unseen() {
@@ -100,17 +127,17 @@ pub(super) fn rings_of_futures() -> Option<u64> {
     Some(timers.handle().stats().sum(|shard| shard.machinery.rings()))
 }
 
-pub(crate) struct Handle {
-    service: ServiceHandle<u64>,
+pub(crate) struct Handle<T: Payload> {
+    service: ServiceHandle<T>,
     by_many: bool,
 }
 
-impl Producer for Handle {
+impl<T: Payload> Producer for Handle<T> {
     type Handle = TimerId;
 
     fn arm(&mut self, delay: Duration, payload: u64) -> TimerId {
         self.service
-            .schedule(delay, payload)
+            .schedule(delay, T::new(payload))
             .expect("the service runs")
     }
 
@@ -130,7 +157,7 @@ impl Producer for Handle {
             return;
         }
         for (delays, slots) in delays.chunks(BATCH).zip(slots.chunks_mut(BATCH)) {
-            let timers = delays.iter().map(|&delay| (delay, 0u64));
+            let timers = delays.iter().map(|&delay| (delay, T::new(0)));
             let armed = self.service.schedule_many(timers);
             for (slot, result) in slots.iter_mut().zip(armed) {
                 *slot = Some(result.expect("the service runs"));
