@@ -1,7 +1,8 @@
 //! Tenure: whether a pinned shard stays on its core.
 //!
 //! A decision from numbers, which asks no system: how often the shard's thread has woken up late,
-//! and how often it had to leave its core to another thread. The thread asks about once a second.
+//! and how often it had to leave its core to another thread. The thread asks some thirty times a
+//! second while it is awake.
 //!
 //!  - Others keep the core busy: the thread lets go. The system then finds it a core.
 //!  - It is pinned again when it has rested, and is late no more: to the core where it runs then.
@@ -18,8 +19,13 @@ use crate::shard::wakes::Wakes;
 const LATE_MIN: u64 = 4;
 const LATE_PART: u64 = 8;
 
-/// A core is also busy if the thread had to leave it this often in a second. (A thread that has too
-/// much to do never sleeps, and so does not wake up.)
+/// How the thread wakes up is looked at over this time at least.
+const WAKES_NS: u64 = 1_000_000_000;
+
+/// A core is also busy if since the last call the thread had to leave it at least this often, and
+/// more often than so many times a second. (A thread that has too much to do never sleeps, and so
+/// does not wake up.)
+const PREEMPTIONS_MIN: u64 = 4;
 const PREEMPTIONS_PER_S: u64 = 50;
 
 /// A core is not busy after this number of wake-ups, or after this time, without four that were
@@ -45,6 +51,8 @@ pub(super) struct Tenure {
     /// Since this time, and these counts, nothing was decided.
     since_ns: u64,
     wakes: Wakes,
+    /// When `step` was last called, and the count then.
+    called_ns: u64,
     preemptions: u64,
     /// The thread is not pinned before this time. `None`: it is pinned.
     rests_until_ns: Option<u64>,
@@ -57,14 +65,14 @@ impl Tenure {
     pub(super) fn step(&mut self, now_ns: u64, wakes: Wakes, preemptions: u64) -> Step {
         let passed_ns = now_ns.saturating_sub(self.since_ns);
         let (timed, late) = (wakes.timed - self.wakes.timed, wakes.late - self.wakes.late);
-        let preempted = preemptions.saturating_sub(self.preemptions);
-        let allowed = (u128::from(passed_ns) * u128::from(PREEMPTIONS_PER_S)) / 1_000_000_000;
-        let is_busy = late >= LATE_MIN && late * LATE_PART >= timed
-            || u128::from(preempted) > allowed.max(PREEMPTIONS_PER_S.into());
-        if !is_busy && timed < WAKES_MIN && passed_ns < TELLS_AFTER_NS {
+        let is_crowded = self.is_crowded(now_ns, preemptions);
+        let is_late = passed_ns >= WAKES_NS && late >= LATE_MIN && late * LATE_PART >= timed;
+        let is_busy = is_late || is_crowded;
+        let has_told = timed >= WAKES_MIN && passed_ns >= WAKES_NS || passed_ns >= TELLS_AFTER_NS;
+        if !is_busy && !has_told {
             return Step::Stay;
         }
-        (self.since_ns, self.wakes, self.preemptions) = (now_ns, wakes, preemptions);
+        (self.since_ns, self.wakes) = (now_ns, wakes);
         match (self.rests_until_ns, is_busy) {
             (None, false) => Step::Stay,
             (None, true) => {
@@ -82,6 +90,15 @@ impl Tenure {
                 Step::PinAgain
             }
         }
+    }
+
+    /// Whether the thread had to leave its core often since the last call.
+    fn is_crowded(&mut self, now_ns: u64, preemptions: u64) -> bool {
+        let passed_ns = now_ns.saturating_sub(self.called_ns);
+        let preempted = preemptions.saturating_sub(self.preemptions);
+        (self.called_ns, self.preemptions) = (now_ns, preemptions);
+        let allowed = u128::from(passed_ns) * u128::from(PREEMPTIONS_PER_S) / 1_000_000_000;
+        preempted >= PREEMPTIONS_MIN && u128::from(preempted) > allowed
     }
 
     fn rest(&mut self, now_ns: u64) {
@@ -116,7 +133,12 @@ mod tests {
 
         /// A second with `timed` wake-ups, of which `late` are late, and with `preemptions`.
         fn second(&mut self, timed: u64, late: u64, preemptions: u64) -> Step {
-            self.now_ns += S;
+            self.time(S, timed, late, preemptions)
+        }
+
+        /// The same for another time.
+        fn time(&mut self, time_ns: u64, timed: u64, late: u64, preemptions: u64) -> Step {
+            self.now_ns += time_ns;
             self.wakes.timed += timed;
             self.wakes.late += late;
             self.preemptions += preemptions;
@@ -157,6 +179,23 @@ mod tests {
         let mut thread = Thread::new();
         let steps: Vec<_> = (0..4).map(|_| thread.second(1, 1, 0)).collect();
         assert_eq!(steps, [Step::Stay, Step::Stay, Step::Stay, Step::LetGo]);
+    }
+
+    /// A thread that arms timers at full speed has the same core. That is noticed within 0.1 s.
+    #[test]
+    fn a_thread_lets_go_soon_of_a_core_that_it_has_to_share() {
+        const REVIEW: u64 = S / 32;
+        let mut thread = Thread::new();
+        assert_eq!(thread.time(REVIEW, 0, 0, 3), Step::Stay);
+        assert_eq!(thread.time(REVIEW, 0, 0, 4), Step::LetGo);
+        // After a quiet hour, too.
+        let mut thread = Thread::new();
+        assert_eq!(thread.time(3_600 * S, 20, 0, 30), Step::Stay);
+        assert_eq!(thread.time(REVIEW, 0, 0, 4), Step::LetGo);
+        // Some wake-ups that are late tell nothing in so short a time.
+        let mut thread = Thread::new();
+        let steps: Vec<_> = (0..32).map(|_| thread.time(REVIEW, 16, 4, 1)).collect();
+        assert_eq!(steps[30..], [Step::Stay, Step::LetGo]);
     }
 
     #[test]
