@@ -151,6 +151,34 @@ impl Line {
         Summary::of(more.collect())
     }
 
+    /// The subject, the workload and the figures of such a line of `--json`. Not what was measured
+    /// while the cores were far from each other, nor single repetitions. `None` if it is another
+    /// line.
+    pub fn from_json(text: &str) -> Option<Self> {
+        let object: Map<String, Value> = serde_json::from_str(text).ok()?;
+        let number = |name: &str| object.get(name)?.as_u64().map(|number| number as usize);
+        let word = |name: &str| object.get(name)?.as_str();
+        let mut line = Self::new(
+            word("subject")?,
+            word("workload")?,
+            number("threads")?,
+            number("n")?,
+        );
+        line.reps = number("reps")?;
+        for (name, median) in &object {
+            let figure = |name: &str| object.get(name)?.as_f64();
+            // A figure has these two beside it.
+            let [min, max] = ["min", "max"].map(|end| figure(&format!("{name}_{end}")));
+            if let (Some(median), Some((min, max))) = (median.as_f64(), min.zip(max))
+                && !name.starts_with("far_")
+            {
+                let summary = Summary { median, min, max };
+                line.figures.insert(name.clone(), summary);
+            }
+        }
+        Some(line)
+    }
+
     /// The line of `--json`.
     pub fn to_json(&self) -> Value {
         let mut object = Map::new();
@@ -229,6 +257,11 @@ mod tests {
         line.summarize_far(&[mops(0.5)]);
         let expected = r#"{"subject":"heap","workload":"w4","threads":2,"n":1000,"reps":1,"mops":2.0,"mops_min":2.0,"mops_max":2.0,"far_mops":0.5,"far_mops_min":0.5,"far_mops_max":0.5,"far_reps":1}"#;
         assert_eq!(line.to_json().to_string(), expected);
+        let read = Line::from_json(expected).expect("a line of figures");
+        assert_eq!((read.reps, &read.figures), (1, &line.figures));
+        assert_eq!((&*read.subject, &*read.workload), ("heap", "w4"));
+        assert_eq!((read.threads, read.timers), (2, 1_000));
+        assert_eq!(Line::from_json(r#"{"goal":"w4","verdict":"holds"}"#), None);
         let far = line.while_far().expect("it was");
         assert_eq!((far.reps, far.median("mops")), (1, Some(0.5)));
     }

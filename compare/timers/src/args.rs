@@ -5,6 +5,7 @@ use crate::job::Job;
 use crate::name::Name;
 use crate::workload::{WINDOWS, Workload};
 use clap::{Parser, Subcommand};
+use std::path::PathBuf;
 use wheelwork_kit::campaign::{Choice, Cores, Options};
 use wheelwork_kit::program::{self, count, each_once};
 use wheelwork_kit::system;
@@ -76,6 +77,12 @@ pub(crate) enum Command {
     /// One measurement; prints its figures
     #[command(hide = true)]
     Measure(Job),
+    /// The goals by figures that --json has written: prints the verdicts, and writes them in place
+    /// of those in the file
+    Verdicts {
+        /// The file
+        figures: PathBuf,
+    },
 }
 
 /// Measurements that are compared with each other.

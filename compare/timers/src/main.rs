@@ -20,6 +20,8 @@ mod usage;
 mod workload;
 
 use args::{Args, Command, Group};
+use std::fs;
+use std::path::Path;
 use std::process::ExitCode;
 use wheelwork_kit::campaign::{self, Measurement};
 use wheelwork_kit::goals::Claim;
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
     program::run(|args: &Args| {
         match &args.command {
             Some(Command::Measure(job)) => return Ok(campaign::child(|| measure::measure(job))),
+            Some(Command::Verdicts { figures }) => verdicts(figures)?,
             None => run(args)?,
         }
         Ok(ExitCode::SUCCESS)
@@ -66,6 +69,24 @@ fn run(args: &Args) -> Result<(), String> {
     let claims = goals::claims(&lines);
     say_text(&goals::distance(&claims));
     record.add(claims.iter().map(Claim::to_json))
+}
+
+/// The verdicts of figures that were written before.
+fn verdicts(file: &Path) -> Result<(), String> {
+    let failed = |error| format!("{}: {error}", file.display());
+    let text = fs::read_to_string(file).map_err(failed)?;
+    let lines: Vec<_> = text.lines().filter_map(Line::from_json).collect();
+    if lines.is_empty() {
+        return Err(format!("{} has no figures", file.display()));
+    }
+    let claims = goals::claims(&lines);
+    let kept = text.lines().filter(|line| !line.starts_with("{\"goal\""));
+    let verdicts = claims.iter().map(|claim| claim.to_json().to_string());
+    let anew = kept.map(str::to_string).chain(verdicts);
+    let anew = anew.fold(String::new(), |text, line| text + &line + "\n");
+    fs::write(file, anew).map_err(failed)?;
+    say_text(&goals::distance(&claims));
+    Ok(())
 }
 
 /// The measurements of a group.

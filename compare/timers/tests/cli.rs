@@ -38,6 +38,21 @@ fn a_small_run_prints_tables_and_writes_lines() {
 }
 
 #[test]
+fn figures_that_were_written_are_judged_again() {
+    let small = "--timers 1000 --threads 1 --workloads w2 --subjects wheelwork,pingora";
+    let (_, before, json) = measure(small, "verdicts.json");
+    let goals = |lines: &[Value]| lines.iter().filter(|line| line["goal"].is_string()).count();
+    let (all, file) = (json.json_lines(), json.path().to_string());
+    let out = timers(&format!("verdicts {file}")).out();
+    assert!(out.contains("distance to goals"), "{out}");
+    // The verdicts stand in place of those that were there.
+    assert_eq!(json.json_lines(), all);
+    assert!(goals(&all) > 50 && before.len() == 2);
+    let wrong = ["verdicts Cargo.toml", "verdicts nowhere.json"];
+    assert_wrong("timers", timers, &wrong);
+}
+
+#[test]
 fn rates_that_programs_have_are_measured() {
     let small = "--timers 1000 --threads 1";
     let subjects = "wheelwork,wheelwork-future,tokio-future,btree,delayqueue";
