@@ -1,60 +1,188 @@
-//! Promise: the rates that README.md and the comparison have are the report's.
+//! Promise: the figures against other timers that README.md and the comparison have are the
+//! report's.
 //!
-//! - The comparison has the best rate of all others in each row, and tells where wheelwork is
-//!   behind. So does README.md.
-//! - The tables of the whole report in the comparison are those that are made of it.
+//! - The tables that compare wheelwork with the best of all others are made of the report. What
+//!   others do better comes first in them.
+//! - The comparison has a table of all rates in which others are ahead.
+//! - The page of goals has the verdicts that are at the end of the report.
+//! - The tables of the whole report are those that are made of it.
 //!
-//! In a package that was downloaded only a part of this is there: what is not is not looked at.
+//! `scripts/tables` writes them. In a package that was downloaded only a part of this is there:
+//! what is not is not looked at.
 
-use crate::text::{read, root, rows};
+use crate::report::{Line, called, grouped, lines, three, two, value, written};
+use crate::text::{read, root};
+use crate::verdicts::{absolute, against_others, goals, lateness, within};
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// The rows of README.md's table, with the workload of each. All are of two threads and a million
-/// timers.
-const COMPARED: [(&str, &str); 6] = [
-    ("arm", "w1"),
-    ("arm, and cancel at once", "w2"),
-    ("arm, and cancel 1,000 inserts later", "w2b"),
-    ("cancel a random one, arm another", "w3"),
-    ("re-arm a random one", "w8"),
-    ("run a million tasks due at one instant", "w5b"),
+/// The documents with tables of the report, and what makes these.
+const DOCUMENTS: [(&str, MakesTables); 3] = [
+    ("README.md", |_, lines| {
+        vec![("speed", compared(&SPEED, lines))]
+    }),
+    ("docs/measurements.md", |report, lines| {
+        let goals = goals(report);
+        vec![
+            ("goals", absolute(&goals)),
+            ("goals against others", against_others(&goals)),
+            ("lateness against others", lateness(&goals, lines)),
+            ("goals within wheelwork", within(&goals)),
+        ]
+    }),
+    ("docs/comparison.md", |_, lines| {
+        let mut tables = vec![
+            ("in short", compared(&IN_SHORT, lines)),
+            ("others ahead", ahead(lines)),
+        ];
+        let whole = columns().into_iter();
+        tables.extend(whole.map(|(name, columns)| (name, table(&columns, lines))));
+        tables
+    }),
 ];
 
-/// Rates of the report that README.md has otherwise: a row of its table that has not wheelwork's
-/// own rate, the best one of all others and its subject; and a rate of another that is better than
-/// wheelwork's, if the text beside the table does not tell both.
-fn not_compared(readme: &str, rates: &[Rate<'_>]) -> Vec<String> {
-    let speed = titled(readme, "## Speed");
-    let is_row = |name: &str, own: f64, best: f64, subject: &str| {
-        rows(readme, "## Speed", "\n## ").any(|(first, rest)| {
-            let cells = cells(rest);
-            first == name
-                && cells[..2] == [written(own), written(best)]
-                && cells[2].eq_ignore_ascii_case(subject)
-        })
+type MakesTables = fn(&str, &[Line<'_>]) -> Vec<(&'static str, String)>;
+
+/// A row that holds wheelwork against the best of the others: what it says, the workload,
+/// wheelwork's subject, and which others count. All rows are of two threads and a million timers.
+struct Row(&'static str, &'static str, &'static str, fn(&str) -> bool);
+
+/// A heap whose cancel sets a flag keeps what was cancelled.
+const FREES: fn(&str) -> bool = |subject| subject != "heap";
+const ANY: fn(&str) -> bool = |_| true;
+
+const SPEED: [Row; 8] = [
+    Row("arm", "w1", "wheelwork", ANY),
+    Row("arm, and cancel at once", "w2", "wheelwork", ANY),
+    Row(
+        "arm, and cancel 1,000 inserts later",
+        "w2b",
+        "wheelwork",
+        ANY,
+    ),
+    Row("cancel a random one, arm another", "w3", "wheelwork", ANY),
+    Row("cancel all in random order", "w4", "wheelwork", FREES),
+    Row(
+        "cancel all in random order, freeing nothing",
+        "w4",
+        "wheelwork",
+        |subject| !FREES(subject),
+    ),
+    Row("re-arm a random one", "w8", "wheelwork", ANY),
+    Row(
+        "run a million tasks due at one instant",
+        "w5b",
+        "wheelwork",
+        ANY,
+    ),
+];
+
+const IN_SHORT: [Row; 14] = [
+    Row("arm", "w1", "wheelwork", ANY),
+    Row(
+        "arm, into memory that was never used",
+        "w1-cold",
+        "wheelwork",
+        ANY,
+    ),
+    Row("arm, cancel at once", "w2", "wheelwork", ANY),
+    Row("arm, cancel 1,000 inserts later", "w2b", "wheelwork", ANY),
+    Row("cancel a random one, arm another", "w3", "wheelwork", ANY),
+    Row("cancel all in random order", "w4", "wheelwork", FREES),
+    Row(
+        "cancel all in random order, freeing nothing",
+        "w4",
+        "wheelwork",
+        |subject| !FREES(subject),
+    ),
+    Row("re-arm random ones", "w8", "wheelwork", ANY),
+    Row(
+        "re-arm random ones, in one call",
+        "w8",
+        "wheelwork-batch",
+        ANY,
+    ),
+    Row("arm a closure", "w1", "wheelwork-closure", ANY),
+    Row(
+        "arm a closure, cancel at once",
+        "w2",
+        "wheelwork-closure",
+        ANY,
+    ),
+    Row(
+        "cancel all closures in random order",
+        "w4",
+        "wheelwork-closure",
+        FREES,
+    ),
+    Row(
+        "run a million tasks due at one instant",
+        "w5b",
+        "wheelwork",
+        ANY,
+    ),
+    Row(
+        "run them inline, with a shard for each core",
+        "w5b",
+        "wheelwork-cores",
+        ANY,
+    ),
+];
+
+/// A table of the best of all others, each beside wheelwork's own. What others do better comes
+/// first.
+fn compared(rows: &[Row], lines: &[Line<'_>]) -> String {
+    let rates = rates(lines);
+    let row = |&Row(name, workload, own, counts): &Row| {
+        let what = [workload, "2", "1000000"];
+        let own = rates
+            .iter()
+            .find(|rate| rate.what == what && rate.subject == own)?;
+        let best = others(&rates, what)
+            .filter(|rate| counts(rate.subject))
+            .max_by(|a, b| a.mops.total_cmp(&b.mops))?;
+        Some((name, own.mops, best))
     };
-    let text: String = speed
-        .lines()
-        .filter(|line| !line.starts_with('|'))
-        .map(|line| line.to_string() + "\n")
-        .collect();
-    let is_told = |mops| numbers(&text).any(|number| number == written(mops));
-    let faults = best_others(rates).into_iter().filter(|&(what, own, best)| {
-        let row = COMPARED
+    let mut found: Vec<_> = rows.iter().filter_map(row).collect();
+    found.sort_by_key(|(_, own, best)| Reverse(best.mops > *own));
+    let mut text =
+        "| | wheelwork | best other | which | ratio |\n|---|--:|--:|---|--:|\n".to_string();
+    for (name, own, best) in found {
+        let (ratio, which) = (own / best.mops, called(best.subject));
+        let ratio = if ratio < 0.995 {
+            format!("{ratio:.2}")
+        } else {
+            format!("{ratio:.1}")
+        };
+        let (own, best) = (written(own), written(best.mops));
+        text += &format!("| {name} | {own} | {best} | {which} | {ratio} |\n");
+    }
+    text
+}
+
+/// A table of all rates in which another timer is ahead of wheelwork as it comes.
+fn ahead(lines: &[Line<'_>]) -> String {
+    let rates = rates(lines);
+    let mut text =
+        "| workload | threads | timers | wheelwork | ahead of it |\n|---|--:|--:|--:|---|\n"
+            .to_string();
+    for own in rates.iter().filter(|rate| rate.subject == "wheelwork") {
+        let [workload, threads, timers] = own.what;
+        let mut better: Vec<_> = others(&rates, own.what)
+            .filter(|rate| rate.mops > own.mops)
+            .collect();
+        better.sort_by(|a, b| b.mops.total_cmp(&a.mops));
+        let better: Vec<_> = better
             .iter()
-            .find(|(_, workload)| what == [workload, "2", "1000000"]);
-        let subject = rates
-            .iter()
-            .find(|rate| rate.what == what && rate.mops == best)
-            .map_or("", |rate| rate.subject);
-        let is_right = row.is_none_or(|(name, _)| is_row(name, own, best, subject));
-        !is_right || best > own && !(is_told(own) && is_told(best))
-    });
-    faults
-        .map(|(what, own, best)| {
-            format!("{what:?}: {}, {} of another", written(own), written(best))
-        })
-        .collect()
+            .map(|rate| format!("{} {}", called(rate.subject), written(rate.mops)))
+            .collect();
+        if !better.is_empty() {
+            let timers = grouped(timers.parse().unwrap_or(0.0));
+            let (own, better) = (written(own.mops), better.join("; "));
+            text += &format!("| `{workload}` | {threads} | {timers} | {own} | {better} |\n");
+        }
+    }
+    text
 }
 
 /// A rate of the report: million operations a second.
@@ -65,116 +193,23 @@ struct Rate<'a> {
     mops: f64,
 }
 
-/// The rates of a report, which has one flat object in each line.
-fn rates(report: &str) -> Vec<Rate<'_>> {
-    let mut rates = Vec::new();
-    for line in lines(report) {
-        if let Some(mops) = value(line.text, "mops").and_then(|mops| mops.parse().ok()) {
-            rates.push(Rate {
-                subject: line.subject,
-                what: line.what,
-                mops,
-            });
-        }
-    }
-    rates
-}
-
-/// The value of a name in a line of the report.
-fn value<'a>(line: &'a str, name: &str) -> Option<&'a str> {
-    let (_, rest) = line.split_once(&format!("\"{name}\":"))?;
-    rest.split([',', '}'])
-        .next()
-        .map(|value| value.trim_matches('"'))
-}
-
-fn lines(report: &str) -> Vec<Line<'_>> {
-    let line = |text| {
-        Some(Line {
-            subject: value(text, "subject")?,
-            what: [
-                value(text, "workload")?,
-                value(text, "threads")?,
-                value(text, "n")?,
-            ],
-            text,
+fn rates<'a>(lines: &[Line<'a>]) -> Vec<Rate<'a>> {
+    let rate = |line: &Line<'a>| {
+        let mops = value(line.text, "mops")?.parse().ok()?;
+        Some(Rate {
+            subject: line.subject,
+            what: line.what,
+            mops,
         })
     };
-    report.lines().filter_map(line).collect()
+    lines.iter().filter_map(rate).collect()
 }
 
-/// As the comparison writes it.
-fn written(mops: f64) -> String {
-    if mops < 100.0 {
-        format!("{mops:.1}")
-    } else {
-        format!("{mops:.0}")
-    }
-}
-
-/// The best rate of those that are not wheelwork's, each with wheelwork's own.
-fn best_others<'a>(rates: &'a [Rate<'a>]) -> Vec<([&'a str; 3], f64, f64)> {
-    let ours = rates.iter().filter(|rate| rate.subject == "wheelwork");
-    let others = |what| {
-        rates
-            .iter()
-            .filter(move |rate| rate.what == what && !rate.subject.starts_with("wheelwork"))
-    };
-    ours.map(|own| {
-        (
-            own.what,
-            own.mops,
-            others(own.what).map(|rate| rate.mops).fold(0.0, f64::max),
-        )
-    })
-    .collect()
-}
-
-/// What a comparison leaves out of the report, though it is better than what it has: its table says
-/// the best rate of all others, and the losses are told where others are ahead.
-fn left_out(table: &str, losses: &str, report: &str) -> Vec<String> {
-    const ROWS: [(&str, &str); 8] = [
-        ("w1", "| arm |"),
-        ("w1-cold", "| arm, into"),
-        ("w2", "| arm, cancel at once"),
-        ("w2b", "| arm, cancel 1,000"),
-        ("w3", "| cancel a random one"),
-        ("w4", "| cancel all in random order, freeing nothing"),
-        ("w8", "| re-arm random ones |"),
-        ("w5b", "| run a million"),
-    ];
-    let rates = rates(report);
-    let row = |workload| {
-        let (_, begin) = ROWS.iter().find(|(name, _)| *name == workload)?;
-        table.lines().find(|line| line.starts_with(begin))
-    };
-    let is_told = |place: Option<&str>, mops| {
-        place.is_some_and(|text| numbers(text).any(|number| number == written(mops)))
-    };
-    let faults =
-        best_others(&rates)
-            .into_iter()
-            .filter(|&([workload, threads, timers], own, best)| {
-                let is_row = threads == "2" && timers == "1000000";
-                is_row && !is_told(row(workload), best)
-                    || best > own && !is_told(Some(losses), best)
-            });
-    faults
-        .map(|(what, _, best)| format!("{what:?}: {} of another", written(best)))
-        .collect()
-}
-
-/// The cells of a table's row.
-fn cells(row: &str) -> Vec<&str> {
-    let cells = row.trim_matches('|').split('|');
-    cells.map(|cell| cell.trim().trim_matches('`')).collect()
-}
-
-/// A line of the report: a subject's figures for a workload, a number of threads and one of timers.
-struct Line<'a> {
-    subject: &'a str,
-    what: [&'a str; 3],
-    text: &'a str,
+/// The rates of those that are not wheelwork's.
+fn others<'r, 'a>(rates: &'r [Rate<'a>], what: [&'r str; 3]) -> impl Iterator<Item = &'r Rate<'a>> {
+    rates
+        .iter()
+        .filter(move |rate| rate.what == what && !rate.subject.starts_with("wheelwork"))
 }
 
 /// A column of a table: its head, the lines that it is about, the figure, and how that is written.
@@ -197,36 +232,6 @@ fn column(
         what: [workload, of[0], of[1]],
         figure,
         written,
-    }
-}
-
-/// With a comma before each three digits.
-fn grouped(number: f64) -> String {
-    let digits = format!("{number:.0}");
-    let parts: Vec<_> = digits.as_bytes().rchunks(3).rev().collect();
-    let parts = parts
-        .iter()
-        .map(|part| std::str::from_utf8(part).unwrap())
-        .collect::<Vec<_>>();
-    parts.join(",")
-}
-
-/// Three digits that count, and no more than three behind the point.
-fn three(number: f64) -> String {
-    match number.abs() {
-        size if size < 0.9995 => format!("{number:.3}"),
-        size if size < 9.995 => format!("{number:.2}"),
-        size if size < 99.95 => format!("{number:.1}"),
-        _ => format!("{number:.0}"),
-    }
-}
-
-/// Two digits that count, for figures below ten.
-fn two(number: f64) -> String {
-    if number < 9.95 {
-        format!("{number:.1}")
-    } else {
-        format!("{number:.0}")
     }
 }
 
@@ -375,154 +380,70 @@ fn made_anew(document: &str, tables: &[(&str, String)]) -> (String, Vec<String>)
     (text, left)
 }
 
-/// A part of a document, from its heading to the next one of this kind.
-fn titled<'a>(document: &'a str, heading: &str) -> &'a str {
-    let (_, rest) = document
-        .split_once(&format!("\n{heading}\n"))
-        .unwrap_or_else(|| panic!("there is no {heading:?}"));
-    let kind = heading.split(' ').next().unwrap_or_default();
-    rest.split(&format!("\n{kind} ")).next().unwrap_or_default()
-}
-
-/// The numbers of a text, with their points.
-fn numbers(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|letter: char| !(letter.is_ascii_digit() || letter == '.'))
-        .map(|number| number.trim_end_matches('.'))
-}
-
 #[test]
-fn the_comparison_leaves_no_better_rate_out() {
+fn the_tables_of_documents_are_made_of_the_report() {
     let Some(report) = read("compare/report/timers.json") else {
         return;
     };
-    let comparison = read("docs/comparison.md").unwrap();
-    let rates = rates(&report);
-    assert!(best_others(&rates).len() > 15, "it has all the rates");
-    let faults = left_out(
-        titled(&comparison, "## In short"),
-        titled(&comparison, "## Where others are ahead"),
-        &report,
-    );
-    assert_eq!(faults, [""; 0]);
-}
-
-/// `scripts/tables` writes them.
-#[test]
-fn the_tables_of_the_whole_report_are_made_of_it() {
-    let Some(report) = read("compare/report/timers.json") else {
-        return;
-    };
-    let name = "docs/comparison.md";
-    let comparison = read(name).unwrap();
     let lines = lines(&report);
-    let tables: Vec<_> = columns()
-        .into_iter()
-        .map(|(name, columns)| (name, table(&columns, &lines)))
-        .collect();
-    let (anew, left) = made_anew(&comparison, &tables);
-    assert_eq!(left, [""; 0], "the tables that {name} has not");
-    if std::env::var_os("WHEELWORK_WRITE_TABLES").is_some() {
-        std::fs::write(root().join(name), &anew).unwrap();
-    } else {
+    assert!(ahead(&lines).lines().count() > 2, "it has all the rates");
+    for (name, tables) in DOCUMENTS {
+        let document = read(name).unwrap();
+        let (anew, left) = made_anew(&document, &tables(&report, &lines));
+        assert_eq!(left, [""; 0], "the tables that {name} has not");
+        if std::env::var_os("WHEELWORK_WRITE_TABLES").is_some() {
+            std::fs::write(root().join(name), &anew).unwrap();
+            continue;
+        }
         let differs: Vec<_> = anew
             .lines()
-            .filter(|line| !comparison.lines().any(|old| old == *line))
+            .filter(|line| !document.lines().any(|old| old == *line))
             .collect();
         assert_eq!(differs, [""; 0], "scripts/tables writes these rows");
-        assert!(anew == comparison, "scripts/tables writes the tables anew");
+        assert!(anew == document, "scripts/tables writes the tables anew");
     }
 }
 
 #[test]
-fn the_readmes_table_has_the_reports_rates() {
-    let Some(report) = read("compare/report/timers.json") else {
-        return;
-    };
-    let rates = rates(&report);
-    for (name, workload) in COMPARED {
-        let what = [workload, "2", "1000000"];
-        assert!(rates.iter().any(|rate| rate.what == what), "{name}");
-    }
-    assert_eq!(not_compared(&read("README.md").unwrap(), &rates), [""; 0]);
-}
-
-#[test]
-fn this_test_sees_what_it_looks_for() {
-    let rate = |subject, workload, mops| Rate {
-        subject,
-        what: [workload, "2", "1000000"],
-        mops,
-    };
-    let measured = [
-        rate("wheelwork", "w2", 68.76),
-        rate("pingora", "w2", 15.33),
-        rate("wheelwork", "w9", 2.0),
-        rate("heap", "w9", 3.0),
-    ];
-    let readme = "\n## Speed\n| arm, and cancel at once | 68.8 | 15.3 | Pingora |\nA heap: 3.0.\n";
-    let better = "[\"w9\", \"2\", \"1000000\"]: 2.0, 3.0 of another";
-    assert_eq!(not_compared(readme, &measured), [better]);
-    let told = readme.replace("3.0.", "3.0, wheelwork 2.0.");
-    assert_eq!(not_compared(&told, &measured), [""; 0]);
-    let wrong = "[\"w2\", \"2\", \"1000000\"]: 68.8, 15.3 of another";
-    for (right, other) in [
-        ("68.8", "69.8"),
-        ("15.3", "15"),
-        ("| arm,", "| are,"),
-        ("Pingora", "Netty"),
-    ] {
-        let readme = told.replace(right, other);
-        assert_eq!(not_compared(&readme, &measured), [wrong]);
-    }
-    let line = |subject, threads, timers, mops| {
+fn tables_are_made_as_they_should_be() {
+    let line = |subject, workload, threads, timers, mops| {
         format!(
-            "{{\"subject\":\"{subject}\",\"workload\":\"w4\",\"threads\":{threads},\"n\":{timers},\"reps\":4,\"mops\":{mops},\"x\":1}}\n"
+            "{{\"subject\":\"{subject}\",\"workload\":\"{workload}\",\"threads\":{threads},\"n\":{timers},\"reps\":4,\"mops\":{mops},\"x\":1}}\n"
         )
     };
-    let report = ["wheelwork", "heap", "netty"]
-        .into_iter()
-        .zip([13.71, 150.4, 9.3])
-        .map(|(subject, mops)| line(subject, 2, 1_000_000, mops));
-    let report = report.collect::<String>()
-        + &line("wheelwork", 1, 10_000, 11.8)
-        + &line("delayqueue", 1, 10_000, 17.29);
-    let losses = "The heap: 150. At 10,000: 17.3.\n";
+    let of_a_million = |subject, workload, mops| line(subject, workload, 2, 1_000_000, mops);
+    let report = of_a_million("wheelwork", "w2", 68.76)
+        + &of_a_million("wheelwork-batch", "w2", 90.0)
+        + &of_a_million("pingora", "w2", 15.33)
+        + &of_a_million("dpdk", "w2", 27.5)
+        + &of_a_million("wheelwork", "w4", 13.71)
+        + &of_a_million("heap", "w4", 150.4)
+        + &of_a_million("netty", "w4", 9.3)
+        + &line("wheelwork", "w4", 1, 10_000, 11.8)
+        + &line("delayqueue", "w4", 1, 10_000, 17.29);
+    let rows = [
+        Row("pairs", "w2", "wheelwork", ANY),
+        Row("cancels", "w4", "wheelwork", FREES),
+        Row("flags", "w4", "wheelwork", |subject| !FREES(subject)),
+        Row("not measured", "w8", "wheelwork", ANY),
+    ];
     assert_eq!(
-        left_out(
-            "| cancel all in random order, freeing nothing | 13.7 | 9.3; 150 (heap) |\n",
-            losses,
-            &report
-        ),
-        [""; 0]
-    );
-    let faults = left_out(
-        "| cancel all in random order, freeing nothing | 13.7 | 9.3 |\n",
-        "The heap: 150.\n",
-        &report,
-    );
-    assert_eq!(
-        faults,
-        [
-            "[\"w4\", \"2\", \"1000000\"]: 150 of another",
-            "[\"w4\", \"1\", \"10000\"]: 17.3 of another"
-        ]
-    );
-    let faults = left_out(
-        "| cancel all in random order, freeing nothing | 13.7 | 9.3; 150 (heap) |\n",
-        "At 10,000: 17.3.\n",
-        &report,
+        compared(&rows, &lines(&report)),
+        "| | wheelwork | best other | which | ratio |\n|---|--:|--:|---|--:|\n\
+        | flags | 13.7 | 150 | a heap | 0.09 |\n\
+        | pairs | 68.8 | 27.5 | DPDK | 2.5 |\n\
+        | cancels | 13.7 | 9.3 | Netty | 1.5 |\n"
     );
     assert_eq!(
-        faults,
-        ["[\"w4\", \"2\", \"1000000\"]: 150 of another"],
-        "it is a loss, too"
+        ahead(&lines(&report)),
+        "| workload | threads | timers | wheelwork | ahead of it |\n|---|--:|--:|--:|---|\n\
+        | `w4` | 2 | 1,000,000 | 13.7 | a heap 150 |\n\
+        | `w4` | 1 | 10,000 | 11.8 | `DelayQueue` 17.3 |\n"
     );
-    let document = "# D\n\n## Rates\nA\n### More\n\n## Next\n";
-    assert_eq!(titled(document, "## Rates"), "A\n### More\n");
-    let report = line("heap", 2, 10_000, 1.0)
-        + &line("netty", 2, 10_000, 1_234.5)
+    let report = line("heap", "w4", 2, 10_000, 1.0)
+        + &line("netty", "w4", 2, 10_000, 1_234.5)
         + "{\"subject\":\"heap\",\"workload\":\"w9\",\"threads\":1,\"n\":1,\"late\":0.0316}\n"
-        + &line("hhwt", 1, 1, 3.0);
+        + &line("hhwt", "w4", 1, 1, 3.0);
     let columns = [
         column("rate", "w4", ["2", "10000"], "mops", grouped),
         column("late", "w9", ["1", "1"], "late", three),
