@@ -73,6 +73,10 @@ pub(crate) struct EntryWheel {
     is_storm: bool,
     /// Calls of `advance` that are left of a flood.
     flood_calls: u32,
+    /// The holes at the first call of a flood since no slot waited for its compaction. If there are
+    /// twice as many, floods and storms take turns: then inserts pay in floods too. 0: there was no
+    /// such call.
+    flood_holes: u64,
 }
 
 impl EntryWheel {
@@ -96,6 +100,7 @@ impl EntryWheel {
             tombstones: 0,
             is_storm: false,
             flood_calls: 0,
+            flood_holes: 0,
         }
     }
 
@@ -235,16 +240,36 @@ impl EntryWheel {
             self.levels
                 .cascade(place, LARGE_SLOT, budget_end, &mut self.parts);
         }
-        let is_flood = self.flood_calls > 0;
-        self.flood_calls = self.flood_calls.saturating_sub(1);
+        let is_flood = self.take_flood_call();
+        let are_many = is_flood && self.parts.holes > 2 * self.flood_holes;
+        if !is_storm && are_many {
+            self.compact_as_paid(self.budget);
+            return self.puts_off();
+        }
         if !is_storm && !is_flood {
             return self.compact(budget_end);
         }
-        if self.puts_off() {
-            let earned = if is_storm { self.parts.earned } else { 0 };
-            self.compact_in_storm(earned);
+        if is_storm && self.puts_off() {
+            self.compact_as_paid(STORM_MOVES);
+        } else if self.puts_off() {
+            self.compact(self.parts.budget_end(STORM_MOVES));
         }
         false
+    }
+
+    /// Whether this call of `advance` is one of a flood. Notes how many holes there are when slots
+    /// begin to wait in floods.
+    fn take_flood_call(&mut self) -> bool {
+        if self.flood_calls == 0 {
+            return false;
+        }
+        self.flood_calls -= 1;
+        if !self.puts_off() {
+            self.flood_holes = 0;
+        } else if self.flood_holes == 0 {
+            self.flood_holes = self.parts.holes;
+        }
+        true
     }
 
     /// Whether slots wait for a compaction. If `advance` has said that there is no more to do, they
@@ -261,15 +286,15 @@ impl EntryWheel {
         self.puts_off()
     }
 
-    /// Compacts slots while many messages come, by `earned` moves more than are always made. What
-    /// is left waits for the next call.
+    /// Compacts slots by the moves that inserts have paid for, and `free` moves more. What is left
+    /// waits for the next call.
     #[cold]
     #[inline(never)]
-    fn compact_in_storm(&mut self, earned: u64) {
+    fn compact_as_paid(&mut self, free: u64) {
         let begin = self.parts.moved;
-        self.compact(self.parts.budget_end(STORM_MOVES + earned));
+        self.compact(self.parts.budget_end(free + self.parts.earned));
         let spent = self.parts.moved - begin;
-        self.parts.spend(spent.saturating_sub(STORM_MOVES));
+        self.parts.spend(spent.saturating_sub(free));
     }
 
     /// Gives `f` one block of due entries, without the dead ones. Returns the length of the block,

@@ -320,6 +320,33 @@ fn slots_wait_in_a_flood_of_inserts() {
     assert!(wheel.len() as u64 <= u64::from(SLOTS) * 32);
 }
 
+/// Floods and storms take turns: each time all timers are armed, and then cancelled. The dead do
+/// not become more and more.
+#[test]
+fn floods_and_storms_in_turn_keep_what_is_dead_small() {
+    const A_TURN: u32 = 20_000;
+    let mut wheel = EntryWheel::new(0, PACE);
+    let cells = SLOTS * SLOT_ENTRIES;
+    let mut most = 0;
+    for generation in 1..40 {
+        for tombstones in [false, true] {
+            for first in (0..cells).step_by(A_TURN as usize) {
+                for cell in first..first + A_TURN {
+                    let entry = entry_of_many_slots(cell, generation);
+                    wheel.accept(if tombstones { entry.tombstone() } else { entry });
+                }
+                if !tombstones {
+                    wheel.earn(A_TURN.into());
+                }
+                turn(&mut wheel);
+                most = most.max(wheel.len() as u64);
+            }
+        }
+    }
+    check(&wheel);
+    assert!(most <= 5 * u64::from(cells), "{most} entries");
+}
+
 /// Where cancels come at a pace, dead entries do not wait for the end.
 #[test]
 fn slots_do_not_wait_where_cancels_come_at_a_pace() {

@@ -1,7 +1,7 @@
 //! Wakes: how often a shard's thread woke up when its sleep was over, and how often late.
 //!
 //! The shard's thread alone touches it. A wake-up is late because the thread did not get its core:
-//! others had it. Whoever chose the core looks at the two numbers once a second.
+//! others had it. Whoever chose the core looks at the two numbers from time to time.
 
 /// A wake-up counts as late if it comes this much after the end of its sleep. Timers of the default
 /// tick are then a tick later.

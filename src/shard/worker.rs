@@ -58,7 +58,7 @@ pub(crate) trait Host {
 }
 
 /// Takes turns until the service is stopped. Calls `review` with the time and with how the thread
-/// has woken up on its core, at most once a second and only after a turn.
+/// has woken up on its core, at most each 32 ms and only after a turn.
 pub(crate) fn run(mut shard: ColdDrop<Shard>, host: &dyn Host, review: &mut dyn FnMut(u64, Wakes)) {
     set_timer_slack();
     // SAFETY: this thread is the shard's only one, and calls it once, before `sleep`.

@@ -76,10 +76,12 @@ impl<T: Send + 'static> Engine<T> {
 
     fn machinery(&self, shard: usize) -> Machinery {
         let (shared, counters) = (&self.cells.shared, &self.counters[shard]);
+        // Before what waits: what the shard looks at meanwhile is in both.
+        let lane_depth = shared.inbox(shard).depth();
         Machinery {
-            // Before the next figure: what the shard looks at meanwhile is in both.
-            lane_depth: shared.inbox(shard).depth(),
-            lane_waiting: shared.inbox(shard).waiting(),
+            lane_depth,
+            lane_waiting: shared.inbox(shard).waiting().min(lane_depth),
+
             // Ordering: Relaxed. A count for statistics.
             pool_backlog: self.backlogs[shard].load(Ordering::Relaxed) as u64,
             held: counters.get(Count::Held),

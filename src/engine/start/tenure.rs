@@ -51,9 +51,10 @@ pub(super) struct Tenure {
     /// Since this time, and these counts, nothing was decided.
     since_ns: u64,
     wakes: Wakes,
+    preemptions: u64,
     /// When `step` was last called, and the count then.
     called_ns: u64,
-    preemptions: u64,
+    called_preemptions: u64,
     /// The thread is not pinned before this time. `None`: it is pinned.
     rests_until_ns: Option<u64>,
     /// How often it has let go.
@@ -67,12 +68,15 @@ impl Tenure {
         let (timed, late) = (wakes.timed - self.wakes.timed, wakes.late - self.wakes.late);
         let is_crowded = self.is_crowded(now_ns, preemptions);
         let is_late = passed_ns >= WAKES_NS && late >= LATE_MIN && late * LATE_PART >= timed;
-        let is_busy = is_late || is_crowded;
+        // Where more than two threads share the core, few of these times fall into one call.
+        let preempted = preemptions.saturating_sub(self.preemptions);
+        let is_left = passed_ns >= WAKES_NS && preempted > Self::allowed(passed_ns);
+        let is_busy = is_late || is_left || is_crowded;
         let has_told = timed >= WAKES_MIN && passed_ns >= WAKES_NS || passed_ns >= TELLS_AFTER_NS;
         if !is_busy && !has_told {
             return Step::Stay;
         }
-        (self.since_ns, self.wakes) = (now_ns, wakes);
+        (self.since_ns, self.wakes, self.preemptions) = (now_ns, wakes, preemptions);
         match (self.rests_until_ns, is_busy) {
             (None, false) => Step::Stay,
             (None, true) => {
@@ -95,10 +99,15 @@ impl Tenure {
     /// Whether the thread had to leave its core often since the last call.
     fn is_crowded(&mut self, now_ns: u64, preemptions: u64) -> bool {
         let passed_ns = now_ns.saturating_sub(self.called_ns);
-        let preempted = preemptions.saturating_sub(self.preemptions);
-        (self.called_ns, self.preemptions) = (now_ns, preemptions);
-        let allowed = u128::from(passed_ns) * u128::from(PREEMPTIONS_PER_S) / 1_000_000_000;
-        preempted >= PREEMPTIONS_MIN && u128::from(preempted) > allowed
+        let preempted = preemptions.saturating_sub(self.called_preemptions);
+        (self.called_ns, self.called_preemptions) = (now_ns, preemptions);
+        preempted >= PREEMPTIONS_MIN && preempted > Self::allowed(passed_ns)
+    }
+
+    /// How often a thread may have to leave its core in this time.
+    fn allowed(time_ns: u64) -> u64 {
+        let allowed = u128::from(time_ns) * u128::from(PREEMPTIONS_PER_S) / 1_000_000_000;
+        u64::try_from(allowed).unwrap_or(u64::MAX)
     }
 
     fn rest(&mut self, now_ns: u64) {
@@ -192,6 +201,10 @@ mod tests {
         let mut thread = Thread::new();
         assert_eq!(thread.time(3_600 * S, 20, 0, 30), Step::Stay);
         assert_eq!(thread.time(REVIEW, 0, 0, 4), Step::LetGo);
+        // It shares the core with more than one, and has it more seldom.
+        let mut thread = Thread::new();
+        let steps: Vec<_> = (0..33).map(|_| thread.time(REVIEW, 0, 0, 2)).collect();
+        assert!(steps.contains(&Step::LetGo));
         // Some wake-ups that are late tell nothing in so short a time.
         let mut thread = Thread::new();
         let steps: Vec<_> = (0..32).map(|_| thread.time(REVIEW, 16, 4, 1)).collect();
