@@ -23,8 +23,8 @@ const LATE_PART: u64 = 8;
 const WAKES_NS: u64 = 1_000_000_000;
 
 /// A core is also busy if, since the last call, the thread had to leave it at least
-/// `PREEMPTIONS_MIN` times, and more than `PREEMPTIONS_PER_S` times a second. (A thread that has too
-/// much to do never sleeps, and so does not wake up.)
+/// `PREEMPTIONS_MIN` times, and more than `PREEMPTIONS_PER_S` times a second. (A thread that has
+/// too much to do never sleeps, and so does not wake up.)
 const PREEMPTIONS_MIN: u64 = 4;
 const PREEMPTIONS_PER_S: u64 = 50;
 
