@@ -45,10 +45,10 @@ const BUDGETS_EARNED: u64 = 3;
 /// The longer they wait, the fewer live entries have to be moved.
 const STORM_MOVES: u64 = 2048;
 
-/// This many entries between two calls of `advance` are a flood. During the next `FLOOD_CALLS`
-/// calls before which no tombstone comes, compactions move at most `STORM_MOVES` entries each. (In
-/// a flood threads pause when the shard is behind, so calls with few entries lie between those with
-/// many.)
+/// This many entries that were filed at a time are a flood. In the next `FLOOD_CALLS` calls of
+/// `advance`, compactions move `STORM_MOVES` entries each, unless a tombstone came before the call.
+/// (In a flood threads pause when the shard is behind, so calls with few entries lie between those
+/// with many.)
 const FLOOD: u64 = 4096;
 const FLOOD_CALLS: u32 = 8;
 
@@ -240,36 +240,34 @@ impl EntryWheel {
             self.levels
                 .cascade(place, LARGE_SLOT, budget_end, &mut self.parts);
         }
-        let is_flood = self.take_flood_call();
-        let are_many = is_flood && self.parts.holes > 2 * self.flood_holes;
-        if !is_storm && are_many {
-            self.compact_as_paid(self.budget);
-            return self.puts_off();
+        let is_flood = self.flood_calls > 0;
+        self.flood_calls = self.flood_calls.saturating_sub(1);
+        if !self.puts_off() {
+            self.flood_holes = 0;
+            return false;
         }
-        if !is_storm && !is_flood {
-            return self.compact(budget_end);
-        }
-        if is_storm && self.puts_off() {
-            self.compact_as_paid(STORM_MOVES);
-        } else if self.puts_off() {
-            self.compact(self.parts.budget_end(STORM_MOVES));
+        match (is_storm, is_flood) {
+            (true, _) => self.compact_as_paid(STORM_MOVES),
+            (false, true) => return self.compact_in_flood(),
+            (false, false) => return self.compact(budget_end),
         }
         false
     }
 
-    /// Whether this call of `advance` is one of a flood. Notes how many holes there are when slots
-    /// begin to wait in floods.
-    fn take_flood_call(&mut self) -> bool {
-        if self.flood_calls == 0 {
-            return false;
-        }
-        self.flood_calls -= 1;
-        if !self.puts_off() {
-            self.flood_holes = 0;
-        } else if self.flood_holes == 0 {
+    /// Compacts slots in a flood: a little, so that slots wait, or as inserts have paid for if there
+    /// are too many holes. Returns whether there is more to do at once.
+    #[cold]
+    #[inline(never)]
+    fn compact_in_flood(&mut self) -> bool {
+        if self.flood_holes == 0 {
             self.flood_holes = self.parts.holes;
         }
-        true
+        if self.parts.holes > 2 * self.flood_holes {
+            self.compact_as_paid(self.budget);
+            return self.puts_off();
+        }
+        self.compact(self.parts.budget_end(STORM_MOVES));
+        false
     }
 
     /// Whether slots wait for a compaction. If `advance` has said that there is no more to do, they

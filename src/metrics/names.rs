@@ -139,7 +139,7 @@ pub(super) const SHARD_GAUGES: [Figure<ShardStats>; 6] = [
     ),
     figure(
         "wheelwork_machinery_lane_waiting",
-        "Messages in the lanes that the shard has looked at, and lets wait there.",
+        "Messages in the lanes that the shard has looked at and left there.",
         |shard| shard.machinery.lane_waiting(),
     ),
     figure(

@@ -37,7 +37,7 @@ const HELD_NAP: Duration = Duration::from_micros(250);
 const HELD_NAP_MAX: Duration = Duration::from_millis(1);
 
 /// How often `review` is called: the code that has chosen this thread's core learns how the thread
-/// wakes up there. In this time two busy threads that share a core take turns some ten times.
+/// wakes up there. In this time two busy threads that share a core take turns several times.
 const REVIEW_NS: u64 = 32_000_000;
 
 /// What a shard's thread needs of the service. The thread uses it as a trait object. So the

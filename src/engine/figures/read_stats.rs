@@ -81,7 +81,6 @@ impl<T: Send + 'static> Engine<T> {
         Machinery {
             lane_depth,
             lane_waiting: shared.inbox(shard).waiting().min(lane_depth),
-
             // Ordering: Relaxed. A count for statistics.
             pool_backlog: self.backlogs[shard].load(Ordering::Relaxed) as u64,
             held: counters.get(Count::Held),

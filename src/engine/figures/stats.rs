@@ -147,8 +147,8 @@ const LEVEL_NAMES: [&str; LEVELS] = [
 
 impl Machinery {
     /// Messages in the lanes now: inserts and tombstones that the shard has not taken in. The
-    /// figure `lane_waiting` of [`figures`](Self::figures) says how many of them the shard lets
-    /// wait there.
+    /// figure `lane_waiting` of [`figures`](Self::figures) says how many of them the shard has left
+    /// there on purpose.
     #[must_use]
     pub const fn lane_depth(&self) -> u64 {
         self.lane_depth
@@ -237,12 +237,10 @@ impl Machinery {
     ///
     /// | name | figure |
     /// |---|---|
-    /// | `lane_waiting` | of `lane_depth`, inserts that the shard has looked at and left there,
-    /// cancelled ones among them |
+    /// | `lane_waiting` | of `lane_depth`, inserts that the shard has looked at and left there, cancelled ones among them |
     /// | `cascaded` | entries that a cascade moved to a lower level, or found dead |
     /// | `compactions` | slots that were compacted: their dead entries were removed |
-    /// | `holes` | tombstones that its slots count now: never fewer than cancelled timers with an
-    /// entry |
+    /// | `holes` | tombstones that its slots count now: never fewer than cancelled timers with an entry |
     /// | `level_0` to `level_6` | entries in each level after the shard's last turn |
     ///
     /// Level `n` holds what is due less than 256^(n + 1) ticks after that turn. With a tick of
