@@ -254,8 +254,8 @@ impl EntryWheel {
         false
     }
 
-    /// Compacts slots in a flood: a little, so that slots wait, or as inserts have paid for if there
-    /// are too many holes. Returns whether there is more to do at once.
+    /// Compacts slots in a flood: a little, so that slots wait, or as inserts have paid for if
+    /// there are too many holes. Returns whether there is more to do at once.
     #[cold]
     #[inline(never)]
     fn compact_in_flood(&mut self) -> bool {
