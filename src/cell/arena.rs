@@ -92,6 +92,9 @@ pub(crate) struct Arena<T> {
     pages: AtomicU32,
     depot: Arc<Depot>,
     gathering: AtomicBool,
+    /// When the next `maintain` is to come, which a shard has been told: no other shard need come
+    /// before that. 0: nobody has been told a time.
+    planned_ns: AtomicU64,
     retirement: UnsafeCell<Retirement<T>>,
 }
 
@@ -130,6 +133,7 @@ impl<T: Send + 'static> Arena<T> {
             pages: AtomicU32::new(0),
             depot,
             gathering: AtomicBool::new(false),
+            planned_ns: AtomicU64::new(0),
             retirement: UnsafeCell::new(Retirement {
                 gather: Gather::new(Self::PAGE_CELLS as usize, Self::STEP_MAGAZINES),
                 limbo: Limbo::new(pins),
@@ -378,8 +382,14 @@ impl<T: Send + 'static> Arena<T> {
     }
 
     /// Gives pages back that have been empty for a while, one step at a time of some 10 us. Returns
-    /// when to call again. `gather.rs` says when it looks, and what it gathers.
+    /// when to call again, which the caller has to do: the other shards rely on it, and do not come
+    /// themselves. `gather.rs` says when it looks, and what it gathers.
     pub(crate) fn maintain(&self, now_ns: u64) -> Maintenance {
+        // Ordering: Relaxed. A look at that time sees what the caller's timers have freed, because
+        // they did so before the caller read the clock.
+        if now_ns < self.planned_ns.load(Ordering::Relaxed) {
+            return Maintenance::Done;
+        }
         // Ordering: Acquire. Pairs with the Release below: one shard gathers after the other. If
         // another shard gathers now, that is enough.
         let is_ours = self
@@ -393,6 +403,12 @@ impl<T: Send + 'static> Arena<T> {
             // SAFETY: this thread holds `gathering`, which guards it.
             self.retire_step(unsafe { &mut *retirement }, now_ns)
         });
+        let planned_ns = match next {
+            Maintenance::At(at_ns) => at_ns,
+            Maintenance::Soon | Maintenance::Done => 0,
+        };
+        // Ordering: Relaxed. It is the load's partner above, and hands nothing over.
+        self.planned_ns.store(planned_ns, Ordering::Relaxed);
         // Ordering: Release. Pairs with the Acquire above.
         self.gathering.store(false, Ordering::Release);
         next

@@ -85,12 +85,12 @@ pub(crate) fn run(mut shard: ColdDrop<Shard>, host: &dyn Host, review: &mut dyn 
             continue;
         }
         // A held shard does its upkeep too: it has nothing else to do, and may be held for long.
+        // The arena comes last: what it says is to be kept.
         let upkeep_ns = upkeep.run(now_ns, |now_ns| {
-            let next = host.maintain(now_ns);
             if shard.shrink() {
                 Maintenance::Soon
             } else {
-                next
+                host.maintain(now_ns)
             }
         });
         if turn.held {

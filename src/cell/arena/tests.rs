@@ -176,16 +176,14 @@ fn cells_that_two_looks_have_seen_are_given_back() {
     );
     assert_eq!(
         fixture.arena.maintain(first_ns - 1),
-        Maintenance::At(first_ns)
+        Maintenance::Done,
+        "somebody comes at that time"
     );
     assert_eq!(
         fixture.arena.maintain(first_ns),
         Maintenance::At(first_ns + LOOK_AGAIN_NS)
     );
-    assert_eq!(
-        fixture.arena.maintain(first_ns + 1),
-        Maintenance::At(first_ns + LOOK_AGAIN_NS)
-    );
+    assert_eq!(fixture.arena.maintain(first_ns + 1), Maintenance::Done);
     assert_eq!(fixture.pages(), 8);
     let second_ns = first_ns + LOOK_AGAIN_NS;
     assert_eq!(fixture.arena.maintain(second_ns), Maintenance::Soon);
@@ -305,6 +303,37 @@ fn who_finds_another_one_gathering_comes_later() {
         fixture.arena.maintain(9),
         Maintenance::At(9 + LOOK_EVERY_NS)
     );
+}
+
+/// Each of many shards asks for upkeep after its last activity. One of them comes again for all.
+#[test]
+fn one_shard_looks_for_all_shards() {
+    const SHARDS: u64 = 300;
+    for used in [0, 8] {
+        let mut fixture = Fixture::new();
+        let cells = fixture.take(8 * PAGE_CELLS as usize);
+        fixture.put(cells.into_iter().skip(used * PAGE_CELLS as usize));
+        // When each shard calls.
+        let mut calls: Vec<u64> = (0..SHARDS).map(|shard| 1_000_000 * shard).collect();
+        let mut count = 0;
+        while let Some(at) = (0..calls.len()).min_by_key(|&at| calls[at]) {
+            count += 1;
+            match fixture.arena.maintain(calls[at]) {
+                // Its thread comes late.
+                Maintenance::At(at_ns) => calls[at] = at_ns + 50_000_000,
+                Maintenance::Soon => calls[at] += 1,
+                Maintenance::Done => drop(calls.swap_remove(at)),
+            }
+        }
+        assert_eq!(fixture.pages(), used as u32);
+        let steps = if used == 0 {
+            8 * MAGAZINES / STEP_MAGAZINES + 7
+        } else {
+            0
+        };
+        let looks = count - SHARDS as usize - steps;
+        assert!(looks <= 6, "{looks} looks with {used} pages in use");
+    }
 }
 
 /// Only what nobody needed in between: the fewer of the two looks.
