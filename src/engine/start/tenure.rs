@@ -8,6 +8,8 @@
 //!  - It is pinned again when it has rested, and is late no more: to the core where it runs then.
 //!  - Each rest is twice as long as the one before. A shard on a machine that is always busy is
 //!    hardly ever pinned.
+//!  - A thread that had its core for as long as it had rested needed no rest of that length. So that
+//!    time makes the next rest shorter. Bursts a while apart cost it a second each.
 //!
 //! Limit: late is late, whoever the reason is. A virtual machine that its host does not run makes
 //! threads late, too; then letting go is of no use, and does no harm.
@@ -33,9 +35,9 @@ const PREEMPTIONS_PER_S: u64 = 50;
 const WAKES_MIN: u64 = 16;
 const TELLS_AFTER_NS: u64 = 64_000_000_000;
 
-/// The first rest, and how often it doubles at most: 17 minutes.
+/// The first rest. The eleventh is the longest one: 17 minutes.
 const REST_NS: u64 = 1_000_000_000;
-const DOUBLINGS_MAX: u32 = 10;
+const RESTS_MAX: u32 = 11;
 
 /// What the thread is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,8 +59,10 @@ pub(super) struct Tenure {
     called_preemptions: u64,
     /// The thread is not pinned before this time. `None`: it is pinned.
     rests_until_ns: Option<u64>,
-    /// How often it has let go.
-    lets_go: u32,
+    /// When it was last pinned.
+    pinned_ns: u64,
+    /// Which rest the last one was. Each is twice as long as the one before; 0: it needs none.
+    rests: u32,
 }
 
 impl Tenure {
@@ -76,11 +80,13 @@ impl Tenure {
         if !is_busy && !has_told {
             return Step::Stay;
         }
-        (self.since_ns, self.wakes, self.preemptions) = (now_ns, wakes, preemptions);
+        let told_ns = std::mem::replace(&mut self.since_ns, now_ns);
+        (self.wakes, self.preemptions) = (wakes, preemptions);
         match (self.rests_until_ns, is_busy) {
             (None, false) => Step::Stay,
             (None, true) => {
-                self.lets_go += 1;
+                self.forget(told_ns.saturating_sub(self.pinned_ns));
+                self.rests = RESTS_MAX.min(self.rests + 1);
                 self.rest(now_ns);
                 Step::LetGo
             }
@@ -91,6 +97,7 @@ impl Tenure {
             (Some(until_ns), false) if now_ns < until_ns => Step::Stay,
             (Some(_), false) => {
                 self.rests_until_ns = None;
+                self.pinned_ns = now_ns;
                 Step::PinAgain
             }
         }
@@ -111,8 +118,20 @@ impl Tenure {
     }
 
     fn rest(&mut self, now_ns: u64) {
-        let doublings = (self.lets_go - 1).min(DOUBLINGS_MAX);
-        self.rests_until_ns = Some(now_ns.saturating_add(REST_NS << doublings));
+        self.rests_until_ns = Some(now_ns.saturating_add(Self::length_ns(self.rests)));
+    }
+
+    /// Takes back the doublings for which the thread had its core long enough: the last one for as
+    /// long as the rest lasted, the one before for half as long, and so on.
+    fn forget(&mut self, mut time_ns: u64) {
+        while self.rests > 0 && time_ns >= Self::length_ns(self.rests) {
+            time_ns -= Self::length_ns(self.rests);
+            self.rests -= 1;
+        }
+    }
+
+    fn length_ns(rests: u32) -> u64 {
+        REST_NS << (rests - 1)
     }
 }
 
@@ -231,6 +250,47 @@ mod tests {
                 assert_eq!(thread.second(100, 0, 0), Step::Stay);
             }
             assert_eq!(thread.second(100, 0, 0), Step::PinAgain);
+        }
+    }
+
+    /// Bursts that come ten seconds apart.
+    #[test]
+    fn bursts_leave_it_pinned_for_most_of_the_time() {
+        let mut thread = Thread::new();
+        let (mut is_pinned, mut pinned) = (true, 0);
+        for second in 0..1_000 {
+            let late = if second % 10 == 0 { 80 } else { 0 };
+            match thread.second(100, late, 0) {
+                Step::Stay => {}
+                Step::LetGo => is_pinned = false,
+                Step::PinAgain => is_pinned = true,
+            }
+            pinned += u32::from(is_pinned);
+        }
+        assert!(pinned >= 800, "pinned for {pinned} s of 1,000 s");
+    }
+
+    #[test]
+    fn a_quiet_time_makes_rests_short_again() {
+        for (quiet, rest) in [
+            (0, 1_024),
+            (1_023, 1_024),
+            (1_024, 1_024),
+            (1_535, 1_024),
+            (1_536, 512),
+            (2_046, 2),
+            (2_047, 1),
+            (100_000, 1),
+        ] {
+            let mut thread = Thread::new();
+            for _ in 0..11 {
+                assert_eq!(thread.second(100, 80, 0), Step::LetGo);
+                while thread.second(100, 0, 0) != Step::PinAgain {}
+            }
+            (0..quiet).for_each(|_| assert_eq!(thread.second(100, 0, 0), Step::Stay));
+            assert_eq!(thread.second(100, 80, 0), Step::LetGo);
+            let rested = (1..).find(|_| thread.second(100, 0, 0) == Step::PinAgain);
+            assert_eq!(rested, Some(rest), "after {quiet} s");
         }
     }
 }
