@@ -19,6 +19,7 @@ use crate::store::fault::{DurableFault, is_broken};
 use crate::store::id_map::IdMap;
 use crate::store::row::{DurableId, Partition, Position, StoreTime};
 use crate::store::write::{Settled, SliceLimit};
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -51,6 +52,26 @@ struct Loaded {
     was_wanted: bool,
 }
 
+/// A number of rows, and their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Amount {
+    rows: usize,
+    bytes: usize,
+}
+
+impl Amount {
+    fn and(self, rows: usize, bytes: usize) -> Self {
+        Self {
+            rows: self.rows + rows,
+            bytes: self.bytes + bytes,
+        }
+    }
+
+    fn is_within(self, most: Self) -> bool {
+        self.rows <= most.rows && self.bytes <= most.bytes
+    }
+}
+
 /// The rows that are loaded.
 pub(super) struct Window {
     service: ServiceHandle<Fired>,
@@ -58,8 +79,8 @@ pub(super) struct Window {
     bounds: Bounds,
     entries: IdMap<DurableId, Loaded>,
     bytes: usize,
-    /// How many entries are due in each second (of 1,024 ms).
-    seconds: BTreeMap<u64, usize>,
+    /// How many entries with timers are due in each second of 1,024 ms, and their bytes.
+    seconds: BTreeMap<u64, Amount>,
     /// How many entries are of each partition.
     counts: Vec<usize>,
     /// Rows that are given back, a slice at a time.
@@ -147,13 +168,14 @@ impl Window {
         if self.entries.len() > CHECKED_ROWS {
             return true;
         }
-        let (mut bytes, mut seconds, mut waiting) = (0, BTreeMap::new(), 0);
+        let (mut bytes, mut seconds, mut waiting) = (0, BTreeMap::<_, Amount>::new(), 0);
         let mut counts = vec![0; self.counts.len()];
         for (id, entry) in &self.entries {
             counts[usize::from(id.partition())] += 1;
             if entry.timer.is_some() {
                 bytes += entry.bytes;
-                *seconds.entry(second(entry.position.due)).or_default() += 1;
+                let due = seconds.entry(second(entry.position.due)).or_default();
+                *due = due.and(1, entry.bytes);
             } else {
                 waiting += 1;
             }
@@ -302,7 +324,8 @@ impl Window {
         };
         debug_assert!(!self.has(id), "a row has one entry");
         self.bytes += bytes;
-        *self.seconds.entry(second(position.due)).or_default() += 1;
+        let due = self.seconds.entry(second(position.due)).or_default();
+        *due = due.and(1, bytes);
         *self.count_of(id.partition()) += 1;
         self.entries.insert(
             id,
@@ -383,9 +406,10 @@ impl Window {
         self.suspects.end_trial(id, false);
         self.bytes -= entry.bytes;
         let second = second(entry.position.due);
-        if let Some(count) = self.seconds.get_mut(&second) {
-            *count -= 1;
-            if *count == 0 {
+        if let Some(due) = self.seconds.get_mut(&second) {
+            due.rows -= 1;
+            due.bytes -= entry.bytes;
+            if due.rows == 0 {
                 self.seconds.remove(&second);
             }
         }
@@ -421,34 +445,14 @@ impl Window {
     /// Decides to give back what is due last, until three quarters of the window are full. Returns
     /// the position up to which rows are still loaded. [`give_back`](Self::give_back) does it.
     pub(super) fn shrink(&mut self) -> Option<Position> {
-        let mut positions: Vec<(Position, usize)> = self
-            .entries
-            .values()
-            .filter(|entry| entry.timer.is_some())
-            .map(|entry| (entry.position, entry.bytes))
-            .collect();
-        let (rows_max, bytes_max) = (self.bounds.rows / 4 * 3, self.bounds.bytes / 4 * 3);
-        if self.bytes > bytes_max || rows_max == 0 || positions.len() <= rows_max {
-            positions.sort_unstable();
-        } else {
-            // Those that stay, and those that leave: more order is not needed.
-            positions.select_nth_unstable(rows_max - 1);
-        }
-        let mut bytes = 0;
-        let keep = positions
-            .iter()
-            .take(rows_max)
-            .take_while(|(_, more)| {
-                bytes += more;
-                bytes <= bytes_max
-            })
-            .count()
-            // The first one is kept, however large it is.
-            .max(1);
-        let last = positions.get(keep - 1)?.0;
-        let leaving = positions.into_iter().skip(keep);
-        self.leaving = leaving.map(|(position, _)| position).collect();
-        Some(last)
+        let most = Amount {
+            rows: self.bounds.rows / 4 * 3,
+            bytes: self.bounds.bytes / 4 * 3,
+        };
+        let entries = self.entries.values();
+        let timers = entries.filter(|entry| entry.timer.is_some());
+        let rows = timers.map(|entry| (entry.position, entry.bytes));
+        first_rows(&self.seconds, rows, most, &mut self.leaving)
     }
 
     /// Gives rows back, a slice of those that are leaving; but not rows that are loaded again by
@@ -467,6 +471,56 @@ impl Window {
     }
 }
 
+/// The last of the first rows that fit into `most`; the first row always fits. The others leave:
+/// those that are due last come last. `seconds` counts the rows. It says in which second the bound
+/// is reached, so only the rows of that one are put in order.
+fn first_rows(
+    seconds: &BTreeMap<u64, Amount>,
+    rows: impl Iterator<Item = (Position, usize)>,
+    most: Amount,
+    leaving: &mut Vec<Position>,
+) -> Option<Position> {
+    let mut sum = Amount::default();
+    let parted = seconds.iter().find(|(_, due)| {
+        let with_it = sum.and(due.rows, due.bytes);
+        let is_whole = with_it.is_within(most);
+        if is_whole {
+            sum = with_it;
+        }
+        !is_whole
+    });
+    let (parted, due) = parted.map_or((u64::MAX, Amount::default()), |(&parted, &due)| {
+        (parted, due)
+    });
+    let (mut last, mut of_parted) = (None, Vec::with_capacity(due.rows));
+    for (position, bytes) in rows {
+        match second(position.due).cmp(&parted) {
+            Ordering::Less => last = last.max(Some(position)),
+            Ordering::Equal => of_parted.push((position, bytes)),
+            Ordering::Greater => leaving.push(position),
+        }
+    }
+    let room = most.rows - sum.rows;
+    if sum.bytes + due.bytes > most.bytes || room == 0 {
+        of_parted.sort_unstable();
+    } else if room < of_parted.len() {
+        // Those that stay, and those that leave: more order is not needed.
+        of_parted.select_nth_unstable(room - 1);
+    }
+    let later = leaving.len();
+    for (position, bytes) in of_parted {
+        sum = sum.and(1, bytes);
+        // The first one is kept, however large it is.
+        if last.is_none() || sum.is_within(most) {
+            last = last.max(Some(position));
+        } else {
+            leaving.push(position);
+        }
+    }
+    leaving.rotate_left(later);
+    last
+}
+
 impl Gate for Window {
     /// GateLetGo: the cell of the row's timer decides.
     fn let_go(&mut self, id: DurableId) -> bool {
@@ -479,5 +533,51 @@ impl Gate for Window {
             entry.was_wanted = true;
         }
         is_ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As many as the bounds allow, in the order of their positions; one at least.
+    #[test]
+    fn the_first_rows_stay() {
+        let mut rng = fastrand::Rng::with_seed(7);
+        for _ in 0..2_000 {
+            let within_ms = *rng.choice(&[1, 1_500, 60_000]).unwrap();
+            let large = *rng.choice(&[1, 50, 4_000]).unwrap();
+            let rows: Vec<_> = (0..rng.usize(..60))
+                .map(|number| {
+                    let due = StoreTime::from_millis(5_000_000 + rng.u64(..within_ms));
+                    let id = DurableId::from_bits(number as u128);
+                    (Position { due, id }, rng.usize(..large))
+                })
+                .collect();
+            let most = Amount {
+                rows: rng.usize(..70),
+                bytes: rng.usize(..large * 40),
+            };
+            let mut seconds = BTreeMap::<_, Amount>::new();
+            for &(position, bytes) in &rows {
+                let due = seconds.entry(second(position.due)).or_default();
+                *due = due.and(1, bytes);
+            }
+            let mut leaving = Vec::new();
+            let last = first_rows(&seconds, rows.iter().copied(), most, &mut leaving);
+            leaving.sort_unstable();
+
+            let mut sorted = rows;
+            sorted.sort_unstable();
+            let mut sum = Amount::default();
+            let fit = sorted.iter().take_while(|(_, bytes)| {
+                sum = sum.and(1, *bytes);
+                sum.is_within(most)
+            });
+            let keep = fit.count().max(1).min(sorted.len());
+            let positions: Vec<_> = sorted.iter().map(|(position, _)| *position).collect();
+            assert_eq!(last, positions[..keep].last().copied());
+            assert_eq!(leaving, positions[keep..]);
+        }
     }
 }
