@@ -92,8 +92,8 @@ pub(crate) struct Arena<T> {
     pages: AtomicU32,
     depot: Arc<Depot>,
     gathering: AtomicBool,
-    /// When the next `maintain` is to come, which a shard has been told: no other shard need come
-    /// before that. 0: nobody has been told a time.
+    /// When the shard comes again that has done the last step: no other shard need come before
+    /// that. 0: no shard was told a time by the last step.
     planned_ns: AtomicU64,
     retirement: UnsafeCell<Retirement<T>>,
 }
@@ -385,8 +385,9 @@ impl<T: Send + 'static> Arena<T> {
     /// when to call again, which the caller has to do: the other shards rely on it, and do not come
     /// themselves. `gather.rs` says when it looks, and what it gathers.
     pub(crate) fn maintain(&self, now_ns: u64) -> Maintenance {
-        // Ordering: Relaxed. A look at that time sees what the caller's timers have freed, because
-        // they did so before the caller read the clock.
+        // Ordering: Relaxed. It is a time, and publishes nothing. A look at that time sees the
+        // cells for which this call came: they were freed a quarter of a second ago. (What is freed
+        // now leads to another call.)
         if now_ns < self.planned_ns.load(Ordering::Relaxed) {
             return Maintenance::Done;
         }

@@ -54,7 +54,7 @@ const BARE_SHARE: usize = 16;
 /// When the arena wants its next `maintain`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Maintenance {
-    /// Nothing to do until somebody frees cells.
+    /// Nothing to do until somebody frees cells; or another shard sees to it.
     Done,
     /// There is more to gather.
     Soon,

@@ -408,12 +408,18 @@ impl EntryWheel {
         }
         if self.is_shrunk && !self.parts.has_dead() {
             self.parts.tombstones.clear();
+            self.is_shrunk = false;
             return false;
         }
         self.levels.mark(Slot::has_any_holes);
         let is_more = self.compact(self.parts.budget_end(self.budget));
         self.is_shrunk = !is_more;
         is_more
+    }
+
+    /// Whether the next `shrink` drops all tombstones, if nothing happens before.
+    pub(crate) fn drops_tombstones(&self) -> bool {
+        self.is_shrunk && !self.parts.has_dead()
     }
 
     /// Gives one slab of chunks and one of tombstones back to the system, if they are not needed.

@@ -4,6 +4,7 @@
 use super::counters::{Count, Counters};
 use super::elimination::EliminationTable;
 use super::prefetch_queue::PrefetchQueue;
+use crate::cell::Maintenance;
 use crate::cold_drop::ColdDrop;
 use crate::dispatch::{BATCH, Dispatcher, EntryBatch, LookAgain};
 use crate::entry::Entry;
@@ -34,6 +35,9 @@ const CASCADED_PER_MS: u64 = 16_384;
 pub(crate) fn pace(tick: TickLength) -> u64 {
     (CASCADED_PER_MS * tick.nanos() / 1_000_000).max(1)
 }
+
+/// Tombstones are dropped this time after the wheel has been shrunk, if nothing happens meanwhile.
+const DROP_AFTER_NS: u64 = 250_000_000;
 
 /// After a drain with this many inserts and this many cancels, the lanes' far inserts wait for
 /// their cancels, if there was at least one cancel for four inserts.
@@ -430,13 +434,20 @@ impl Shard {
         more
     }
 
-    /// Drops dead entries and memory when a storm of cancels is over. Returns whether there is more
-    /// to do.
-    pub(crate) fn shrink(&mut self) -> bool {
+    /// Drops dead entries and memory when a storm of cancels is over. Returns when to call it
+    /// again.
+    pub(crate) fn shrink(&mut self, now_ns: u64) -> Maintenance {
         // Entries that wait in their lane have not come yet, so their tombstones have to stay.
-        let more = !self.lanes.waits() && self.wheel.shrink() || self.wheel.trim();
+        let waits = self.lanes.waits();
+        let more = !waits && self.wheel.shrink() || self.wheel.trim();
         self.count_wheel();
-        more
+        if more {
+            Maintenance::Soon
+        } else if !waits && self.wheel.drops_tombstones() {
+            Maintenance::At(now_ns + DROP_AFTER_NS)
+        } else {
+            Maintenance::Done
+        }
     }
 
     /// Drops dead entries and memory before a long sleep. Returns whether there is more to do.

@@ -85,14 +85,11 @@ pub(crate) fn run(mut shard: ColdDrop<Shard>, host: &dyn Host, review: &mut dyn 
             continue;
         }
         // A held shard does its upkeep too: it has nothing else to do, and may be held for long.
-        // The arena comes last: what it says is to be kept.
-        let upkeep_ns = upkeep.run(now_ns, |now_ns| {
-            if shard.shrink() {
-                Maintenance::Soon
-            } else {
-                host.maintain(now_ns)
-            }
-        });
+        let upkeep_ns = upkeep.run(
+            now_ns,
+            |now_ns| host.maintain(now_ns),
+            |now_ns| shard.shrink(now_ns),
+        );
         if turn.held {
             held_nap = if turn.dispatched > 0 {
                 HELD_NAP
