@@ -104,7 +104,7 @@ pub enum Pinning {
     /// On Linux a thread lets go of a core that other threads keep busy: if it was late by a
     /// millisecond at an eighth of its wake-ups in the last second, or often had to leave the core.
     /// It then runs where the system wants it. It is pinned again when it is late no more, after a
-    /// second at the earliest, and twice as long each time.
+    /// second at the earliest, and later if it was in vain before.
     #[default]
     AllCores,
     /// Each thread is pinned to a core, in turn over these cores, by their numbers, whatever other
