@@ -12,7 +12,7 @@
 
 use crate::report::{Line, called, grouped, lines, three, two, value, written};
 use crate::text::{read, root};
-use crate::verdicts::{absolute, against_others, goals, lateness, within};
+use crate::verdicts::{absolute, against_others, at_rates, goals, lateness, within};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
@@ -29,6 +29,7 @@ const DOCUMENTS: [(&str, MakesTables); 3] = [
             ("goals against others", against_others(&goals)),
             ("lateness against others", lateness(&goals, lines)),
             ("goals within wheelwork", within(&goals)),
+            ("goals at rates", at_rates(&goals)),
         ]
     }),
     ("docs/comparison.md", |_, lines| {
@@ -38,8 +39,18 @@ const DOCUMENTS: [(&str, MakesTables); 3] = [
         ];
         let whole = columns().into_iter();
         tables.extend(whole.map(|(name, columns)| (name, table(&columns, lines))));
+        tables.extend(IN_FLIGHT.map(|(name, workload)| (name, in_flight(workload, lines))));
         tables
     }),
+];
+
+/// The reports: of most workloads, and of those whose number of timers is a rate or a window.
+const REPORTS: [&str; 2] = ["compare/report/timers.json", "compare/report/rates.json"];
+
+/// The tables of timers in flight, each of one workload.
+const IN_FLIGHT: [(&str, &str); 2] = [
+    ("in flight", "w11"),
+    ("in flight, cancelled by another thread", "w11-other"),
 ];
 
 type MakesTables = fn(&str, &[Line<'_>]) -> Vec<(&'static str, String)>;
@@ -125,23 +136,27 @@ fn compared<'r>(rows: impl IntoIterator<Item = &'r Row>, lines: &[Line<'_>]) -> 
         let own = rates
             .iter()
             .find(|rate| rate.what == what && rate.subject == own)?;
-        let best = others(&rates, what)
-            .filter(|rate| counts(rate.subject))
-            .max_by(|a, b| a.mops.total_cmp(&b.mops))?;
-        Some((name, own.mops, best))
+        let others = || others(&rates, what).filter(|rate| counts(rate.subject));
+        let best = others().map(|rate| rate.mops).max_by(f64::total_cmp)?;
+        // All that have the same figure in the table.
+        let which: Vec<_> = others()
+            .filter(|rate| written(rate.mops) == written(best))
+            .map(|rate| called(rate.subject))
+            .collect();
+        Some((name, own.mops, best, which.join(", ")))
     };
     let mut found: Vec<_> = rows.into_iter().filter_map(row).collect();
-    found.sort_by_key(|(_, own, best)| Reverse(best.mops > *own));
+    found.sort_by_key(|(_, own, best, _)| Reverse(best > own));
     let mut text =
         "| | wheelwork | best other | which | ratio |\n|---|--:|--:|---|--:|\n".to_string();
-    for (name, own, best) in found {
-        let (ratio, which) = (own / best.mops, called(best.subject));
+    for (name, own, best, which) in found {
+        let ratio = own / best;
         let ratio = if ratio < 0.995 {
             format!("{ratio:.2}")
         } else {
             format!("{ratio:.1}")
         };
-        let (own, best) = (written(own), written(best.mops));
+        let (own, best) = (written(own), written(best));
         text += &format!("| {name} | {own} | {best} | {which} | {ratio} |\n");
     }
     text
@@ -168,6 +183,50 @@ fn ahead(lines: &[Line<'_>]) -> String {
             let (own, better) = (written(own.mops), better.join("; "));
             text += &format!("| `{workload}` | {threads} | {timers} | {own} | {better} |\n");
         }
+    }
+    text
+}
+
+/// A table of timers in flight: for each window and number of threads the rate, how late the
+/// timers of the probe are, and the greatest memory, beside those of the timer with the best rate.
+fn in_flight(workload: &str, lines: &[Line<'_>]) -> String {
+    let rates = rates(lines);
+    let mut text = "| window | threads | wheelwork | best other | which | ratio \
+        | p99, ms | its p99, ms | MB | its MB |\n\
+        |--:|--:|--:|--:|---|--:|--:|--:|--:|--:|\n"
+        .to_string();
+    let own = rates.iter().filter(|rate| rate.subject == "wheelwork");
+    let mut found: Vec<_> = own
+        .filter(|rate| rate.what[0] == workload)
+        .filter_map(|own| {
+            let [_, threads, window] = own.what;
+            let best = others(&rates, own.what).max_by(|a, b| a.mops.total_cmp(&b.mops))?;
+            Some((window.parse::<u64>().ok()?, threads, own, best))
+        })
+        .collect();
+    found.sort_by_key(|(window, threads, ..)| (*window, threads.len(), *threads));
+    for (window, threads, own, best) in found {
+        let cell = |rate: &Rate<'_>, figure, written: &dyn Fn(f64) -> String| {
+            let mut of_it = lines.iter();
+            let line = of_it.find(|line| line.subject == rate.subject && line.what == rate.what);
+            let figure = line.and_then(|line| value(line.text, figure)?.parse().ok());
+            figure.map_or("-".to_string(), written)
+        };
+        let late = |rate| cell(rate, "late_ms_p99", &two);
+        let memory = |rate| cell(rate, "resident_bytes_max", &|bytes| grouped(bytes / 1e6));
+        let cells = [
+            grouped(window as f64),
+            threads.to_string(),
+            written(own.mops),
+            written(best.mops),
+            called(best.subject).to_string(),
+            two(own.mops / best.mops),
+            late(own),
+            late(best),
+            memory(own),
+            memory(best),
+        ];
+        text += &format!("| {} |\n", cells.join(" | "));
     }
     text
 }
@@ -273,6 +332,16 @@ fn columns() -> Vec<(&'static str, Vec<Column>)> {
         let of = |(head, timers)| column(head, workload, ["1", timers], figure, written);
         SIZES.map(of).into_iter().collect()
     };
+    let answered = |threads| {
+        const RATES: [(&str, &str); 4] = [
+            ("1,000", "1000"),
+            ("10,000", "10000"),
+            ("100,000", "100000"),
+            ("1,000,000", MILLION),
+        ];
+        let of = |(head, rate)| column(head, "w10", [threads, rate], "cpu_percent", three);
+        RATES.map(of).into_iter().collect()
+    };
     let (one, two_threads) = (["1", MILLION], ["2", MILLION]);
     let ms = |seconds: f64| format!("{:.0}", seconds * 1e3);
     vec![
@@ -309,6 +378,15 @@ fn columns() -> Vec<(&'static str, Vec<Column>)> {
                 column("an empty one, in all", "w6", one, "empty_bytes", grouped),
             ],
         ),
+        (
+            "idle",
+            vec![
+                column("wake-ups a second", "w7", one, "wakeups_per_s", two),
+                column("CPU, s", "w7", one, "cpu_s", three),
+            ],
+        ),
+        ("answered, one thread", answered("1")),
+        ("answered, two threads", answered("2")),
         (
             "memory that goes back",
             vec![
@@ -369,7 +447,8 @@ fn made_anew(document: &str, tables: &[(&str, String)]) -> (String, Vec<String>)
 
 #[test]
 fn the_tables_of_documents_are_made_of_the_report() {
-    let Some(report) = read("compare/report/timers.json") else {
+    let reports: Option<Vec<_>> = REPORTS.into_iter().map(read).collect();
+    let Some(report) = reports.map(|reports| reports.concat()) else {
         return;
     };
     let lines = lines(&report);
@@ -403,6 +482,7 @@ fn tables_are_made_as_they_should_be() {
         + &of_a_million("wheelwork-batch", "w2", 90.0)
         + &of_a_million("pingora", "w2", 15.33)
         + &of_a_million("dpdk", "w2", 27.5)
+        + &of_a_million("asio", "w2", 27.46)
         + &of_a_million("wheelwork", "w4", 13.71)
         + &of_a_million("heap", "w4", 150.4)
         + &of_a_million("netty", "w4", 9.3)
@@ -418,7 +498,7 @@ fn tables_are_made_as_they_should_be() {
         compared(&rows, &lines(&report)),
         "| | wheelwork | best other | which | ratio |\n|---|--:|--:|---|--:|\n\
         | flags | 13.7 | 150 | a heap | 0.09 |\n\
-        | pairs | 68.8 | 27.5 | DPDK | 2.5 |\n\
+        | pairs | 68.8 | 27.5 | DPDK, Boost.Asio | 2.5 |\n\
         | cancels | 13.7 | 9.3 | Netty | 1.5 |\n"
     );
     assert_eq!(
@@ -426,6 +506,45 @@ fn tables_are_made_as_they_should_be() {
         "| workload | threads | timers | wheelwork | ahead of it |\n|---|--:|--:|--:|---|\n\
         | `w4` | 2 | 1,000,000 | 13.7 | a heap 150 |\n\
         | `w4` | 1 | 10,000 | 11.8 | `DelayQueue` 17.3 |\n"
+    );
+    let flown = |subject, window, threads, mops, late, bytes| {
+        format!(
+            "{{\"subject\":\"{subject}\",\"workload\":\"w11\",\"threads\":{threads},\"n\":{window},\"mops\":{mops}{late},\"resident_bytes_max\":{bytes}}}\n"
+        )
+    };
+    let report = flown(
+        "wheelwork",
+        1_000,
+        16,
+        60.0,
+        ",\"late_ms_p99\":1.25",
+        9_400_000,
+    ) + &flown(
+        "wheelwork",
+        1_000,
+        2,
+        50.0,
+        ",\"late_ms_p99\":1.0",
+        7e6 as u64,
+    ) + &flown("dpdk", 1_000, 2, 20.0, "", 1e9 as u64)
+        + &flown("netty", 1_000, 2, 10.0, ",\"late_ms_p99\":27.3", 2e9 as u64)
+        + &flown(
+            "netty",
+            1_000,
+            16,
+            12.0,
+            ",\"late_ms_p99\":9.0",
+            2_000_400_000,
+        );
+    assert_eq!(
+        in_flight("w11", &lines(&report))
+            .lines()
+            .skip(2)
+            .collect::<Vec<_>>(),
+        [
+            "| 1,000 | 2 | 50.0 | 20.0 | DPDK | 2.5 | 1.0 | - | 7 | 1,000 |",
+            "| 1,000 | 16 | 60.0 | 12.0 | Netty | 5.0 | 1.2 | 9.0 | 9 | 2,000 |",
+        ]
     );
     let report = line("heap", "w4", 2, 10_000, 1.0)
         + &line("netty", "w4", 2, 10_000, 1_234.5)

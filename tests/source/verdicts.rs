@@ -141,10 +141,59 @@ pub(crate) fn lateness(goals: &[Goal<'_>], lines: &[Line<'_>]) -> String {
 pub(crate) fn within(goals: &[Goal<'_>]) -> String {
     let mut text = "| workload | goal | reached | |\n|---|---|--:|---|\n".to_string();
     for goal in goals {
-        if let Some(of_itself) = goal.of_others.filter(|_| against(goal).is_none()) {
+        let is_other = against(goal).is_some() || at_rate(goal).is_some();
+        if let Some(of_itself) = goal.of_others.filter(|_| !is_other) {
             let (workload, reached, verdict) = (goal.words[0], goal.reached, goal.verdict);
             text += &format!("| `{workload}` | {of_itself} | {reached} | {verdict} |\n");
         }
+    }
+    text
+}
+
+/// Workload, subject, threads, rate and text of a goal at a rate, or at a window of timers
+/// in flight.
+fn at_rate<'a>(goal: &Goal<'a>) -> Option<([&'a str; 4], String)> {
+    let (&workload, words) = goal.words.split_first()?;
+    let is_rate = ["w9", "w10", "w11"].contains(&workload.split('-').next()?);
+    let at = words.iter().position(|&word| word == "at");
+    let (before, after) = words.split_at(at.filter(|_| is_rate)?);
+    let threads = before.iter().find_map(|word| word.strip_prefix("T="));
+    let subject = before
+        .first()
+        .filter(|word| !word.contains('=') && **word != "mops");
+    let (rate, rest) = after[1..].split_first()?;
+    // A figure that the words name, and what is behind the rate.
+    let figure = before.iter().filter(|word| **word == "mops");
+    let said: Vec<_> = figure.chain(rest).copied().collect();
+    let text = [Some(said.join(" ")), goal.of_others.map(str::to_string)];
+    let text: Vec<_> = text
+        .into_iter()
+        .flatten()
+        .filter(|text| !text.is_empty())
+        .collect();
+    let of = [
+        workload,
+        subject.unwrap_or(&"wheelwork"),
+        threads.unwrap_or("1"),
+        rate.trim_end_matches(','),
+    ];
+    Some((of, text.join(": ")))
+}
+
+/// A table of the goals at rates, and at windows of timers in flight.
+pub(crate) fn at_rates(goals: &[Goal<'_>]) -> String {
+    let mut text =
+        "| workload | subject | threads | at | goal | reached | |\n|---|---|--:|--:|---|--:|---|\n"
+            .to_string();
+    for goal in goals {
+        let Some(([workload, subject, threads, rate], of)) = at_rate(goal) else {
+            continue;
+        };
+        let rate = grouped(rate.parse().unwrap_or(0.0));
+        let (reached, verdict) = (goal.reached, goal.verdict);
+        text += &format!(
+            "| `{workload}` | `{subject}` | {threads} | {rate} | {of} | {reached} | {verdict} |\n"
+        );
     }
     text
 }
@@ -166,7 +215,21 @@ fn goals_are_told_as_they_should_be() {
         "w5 wheelwork-fine T=1 cpu_s: 1 x the best rival (heap)",
         "holds: 1.00",
     ) + &goal("w4 T=1 mops: 1 x the best rival", "not measured")
-        + &goal("w7: no wake-ups", "holds: 0");
+        + &goal("w7: no wake-ups", "holds: 0")
+        + &goal("w9 at 100: late_ms_p99 <= 1.2", "holds by 1.20 x: 1.00")
+        + &goal(
+            "w10 wheelwork-future T=2 at 10000: CPU % <= tokio-future (0.27)",
+            "misses by 2.00 x: 0.540",
+        )
+        + &goal(
+            "w10 T=2 at 1000, 1 % fire: CPU % <= heap (0.05)",
+            "holds: 0.05",
+        )
+        + &goal(
+            "w11-other T=2 at 8000 mops: 3.5 x the best rival (go)",
+            "misses by 2.00 x: 1.75",
+        )
+        + &goal("w11 T=2 mops at 64000 >= 0.8 x at 1000", "holds: 0.800");
     let goals = goals(&report);
     assert_eq!(
         absolute(&goals).lines().skip(2).collect::<Vec<_>>(),
@@ -182,5 +245,15 @@ fn goals_are_told_as_they_should_be() {
     assert_eq!(
         within(&goals).lines().skip(2).collect::<Vec<_>>(),
         ["| `w7` | no wake-ups | 0 | holds |"]
+    );
+    assert_eq!(
+        at_rates(&goals).lines().skip(2).collect::<Vec<_>>(),
+        [
+            "| `w9` | `wheelwork` | 1 | 100 | late_ms_p99 <= 1.2 | 1.00 | holds by 1.20 x |",
+            "| `w10` | `wheelwork-future` | 2 | 10,000 | CPU % <= tokio-future (0.27) | 0.540 | misses by 2.00 x |",
+            "| `w10` | `wheelwork` | 2 | 1,000 | 1 % fire: CPU % <= heap (0.05) | 0.05 | holds |",
+            "| `w11-other` | `wheelwork` | 2 | 8,000 | mops: 3.5 x the best rival (go) | 1.75 | misses by 2.00 x |",
+            "| `w11` | `wheelwork` | 2 | 64,000 | mops >= 0.8 x at 1000 | 0.800 | holds |",
+        ]
     );
 }

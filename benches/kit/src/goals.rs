@@ -53,7 +53,7 @@ impl Claim {
         let measured = number(measured);
         match by {
             by if !by.is_finite() || by <= 0.0 || by == 1.0 => format!("{verdict}: {measured}"),
-            by if by < 1.005 => format!("{verdict} by less than 0.01 x: {measured}"),
+            by if by < 1.005 => format!("{verdict} by less than 1 %: {measured}"),
             by => format!("{verdict} by {by:.2} x: {measured}"),
         }
     }
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(goal(at_least, None, 1.0), "not measured");
         assert_eq!(goal(at_least, Some(611.0), 500.0), "holds by 1.22 x: 611");
         assert_eq!(goal(at_least, Some(450.0), 900.0), "misses by 2.00 x: 450");
-        let close = "misses by less than 0.01 x: 49.99";
+        let close = "misses by less than 1 %: 49.99";
         assert_eq!(goal(at_least, Some(49.99), 50.0), close);
         assert_eq!(goal(at_most, Some(2.0), 1.5), "misses by 1.33 x: 2.00");
         assert_eq!(goal(at_most, Some(50.0), 100.0), "holds by 2.00 x: 50.00");

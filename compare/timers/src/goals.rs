@@ -305,11 +305,10 @@ fn servers_at_rates(lines: &[Line]) -> Vec<Claim> {
                 ));
             };
             for figure in [CPU, OF_FIRES] {
-                below(
-                    OURS,
-                    figure,
-                    best_rival(group.iter().copied(), figure, false),
-                );
+                // What is not above the loop's own CPU was not measured well enough.
+                let seen = group.iter().copied();
+                let seen = seen.filter(|line| line.median(figure).is_some_and(|cpu| cpu > 0.0));
+                below(OURS, figure, best_rival(seen, figure, false));
             }
             let tokio = median(&group, TOKIO_FUTURE, CPU);
             below(FUTURE, CPU, tokio.map(|cpu| (TOKIO_FUTURE, cpu)));
@@ -407,7 +406,7 @@ mod tests {
             ("w2 wheelwork T=2 mops >= 60", "misses by 1.50 x: 40.00"),
             (
                 "w2b wheelwork T=2 mops >= 50",
-                "misses by less than 0.01 x: 49.99",
+                "misses by less than 1 %: 49.99",
             ),
             ("w7: no wake-ups", "holds: 0"),
             ("10 M timers <= 1.5 x 1 M", "misses by 1.33 x: 2.00"),
