@@ -89,6 +89,6 @@ fn where_there_are_many_shards() {
     };
     let ids: Vec<_> = (0..3_000).map(arm).collect();
     assert!(ids.into_iter().all(|id| service.cancel(id)));
-    (0..3_000).for_each(|timer| drop(arm(timer)));
+    (0..3_000).for_each(|timer| _ = arm(timer));
     sleeps_for_good(&service);
 }
