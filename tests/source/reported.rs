@@ -212,7 +212,11 @@ fn in_flight(workload: &str, lines: &[Line<'_>]) -> String {
             let figure = line.and_then(|line| value(line.text, figure)?.parse().ok());
             figure.map_or("-".to_string(), written)
         };
-        let late = |rate| cell(rate, "late_ms_p99", &two);
+        let late = |rate| {
+            cell(rate, "late_ms_p99", &|ms| {
+                if ms < 99.5 { two(ms) } else { grouped(ms) }
+            })
+        };
         let memory = |rate| cell(rate, "resident_bytes_max", &|bytes| grouped(bytes / 1e6));
         let cells = [
             grouped(window as f64),
@@ -533,7 +537,7 @@ fn tables_are_made_as_they_should_be() {
             1_000,
             16,
             12.0,
-            ",\"late_ms_p99\":9.0",
+            ",\"late_ms_p99\":9012.0",
             2_000_400_000,
         );
     assert_eq!(
@@ -543,7 +547,7 @@ fn tables_are_made_as_they_should_be() {
             .collect::<Vec<_>>(),
         [
             "| 1,000 | 2 | 50.0 | 20.0 | DPDK | 2.5 | 1.0 | - | 7 | 1,000 |",
-            "| 1,000 | 16 | 60.0 | 12.0 | Netty | 5.0 | 1.2 | 9.0 | 9 | 2,000 |",
+            "| 1,000 | 16 | 60.0 | 12.0 | Netty | 5.0 | 1.2 | 9,012 | 9 | 2,000 |",
         ]
     );
     let report = line("heap", "w4", 2, 10_000, 1.0)
