@@ -41,6 +41,7 @@ fn main() {
         services_that_come_and_go_leave_nothing();
         a_spike_is_given_back(spike, End::Cancelled);
         a_spike_is_given_back(spike, End::Fired);
+        a_spike_on_several_shards_is_given_back(spike);
         cancels_in_any_order_by_threads_that_live_on(spike);
         a_spike_is_given_back_while_the_pool_is_blocked(spike);
         dead_entries_do_not_wait_for_a_tick(spike);
@@ -222,6 +223,36 @@ fn a_spike_is_given_back(timers: u64, end: End) {
         resident() / 1024
     );
     assert_eq!(service.stop().len(), base as usize);
+}
+
+/// One shard looks for all of them. What a service keeps, each shard keeps.
+fn a_spike_on_several_shards_is_given_back(timers: u64) {
+    const SHARDS: u64 = 4;
+    let service = TimerService::builder()
+        .shards(SHARDS as usize)
+        .on_expire(|batch: &mut Batch<'_, u64>| batch.for_each(drop))
+        .start()
+        .unwrap();
+    let mut ids = Vec::with_capacity(timers as usize);
+    let before = resident() + timers * size_of::<TimerId>() as u64;
+    let arm = |timer| {
+        let shard = (timer % SHARDS) as usize;
+        let hour = Duration::from_secs(3600);
+        service.schedule_on(shard, hour, timer).unwrap()
+    };
+    ids.extend((0..timers).map(arm));
+    let peak = resident();
+    assert_eq!(service.cancel_many(ids.iter().copied()), timers as usize);
+    wait("more stays than the shards keep", || {
+        trim();
+        resident() <= before + SHARDS * KEPT_MAX
+    });
+    println!(
+        "{timers} on {SHARDS} shards: {} KiB before, {} at the spike, {} after",
+        before / 1024,
+        peak / 1024,
+        resident() / 1024
+    );
 }
 
 /// Each of the threads keeps free cells, which lie all over the pages. A page of the system stays

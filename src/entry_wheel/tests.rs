@@ -656,10 +656,11 @@ fn the_memory_of_tombstones_goes_back_after_a_storm() {
         }
     }
     assert_eq!(wheel.holes(), 0);
+    assert!(wheel.drops_tombstones() && wheel.parts.tombstones.is_large());
     // Of an entry that has not come yet.
     wheel.accept(Entry::new(70_000, 3, 2).tombstone());
-    wheel.shrink();
-    assert!(!wheel.parts.tombstones.is_large());
+    assert!(!wheel.shrink());
+    assert!(!wheel.drops_tombstones() && !wheel.parts.tombstones.is_large());
     let live = wheel.len();
     assert!(
         (left as usize..left as usize + 100).contains(&live),
