@@ -45,6 +45,13 @@ const BUDGETS_EARNED: u64 = 3;
 /// The longer they wait, the fewer live entries have to be moved.
 const STORM_MOVES: u64 = 2048;
 
+/// If there are more dead entries than this, and more messages than this wait in lanes, a call of
+/// `advance` before which tombstones came moves `BUDGETS_MANY` budgets of entries beside what
+/// inserts have paid for. The dead entries and their tombstones take 20 MB then, and the messages
+/// take their memory in the lanes as well.
+const DEAD_MANY: u64 = 1 << 20;
+const BUDGETS_MANY: u64 = 2;
+
 /// This many entries that were filed at a time are a flood. In the next `FLOOD_CALLS` calls of
 /// `advance`, compactions move `STORM_MOVES` entries each, unless a tombstone came before the call.
 /// (In a flood threads pause when the shard is behind, so calls with few entries lie between those
@@ -73,6 +80,8 @@ pub(crate) struct EntryWheel {
     is_storm: bool,
     /// Calls of `advance` that are left of a flood.
     flood_calls: u32,
+    /// Messages that wait in lanes.
+    waiting: u64,
     /// The holes at the first call of a flood since no slot waited for its compaction. If there are
     /// twice as many, floods and storms take turns: then inserts pay in floods too. 0: there was no
     /// such call.
@@ -100,6 +109,7 @@ impl EntryWheel {
             tombstones: 0,
             is_storm: false,
             flood_calls: 0,
+            waiting: 0,
             flood_holes: 0,
         }
     }
@@ -163,6 +173,12 @@ impl EntryWheel {
         if entries >= FLOOD {
             self.flood_calls = FLOOD_CALLS;
         }
+    }
+
+    /// Notes how many messages wait in lanes.
+    #[inline]
+    pub(crate) fn note_waiting(&mut self, messages: u64) {
+        self.waiting = messages;
     }
 
     // (`never`: `accept` ends in this call. So `accept` saves no registers, for an entry either.)
@@ -247,11 +263,26 @@ impl EntryWheel {
             return false;
         }
         match (is_storm, is_flood) {
-            (true, _) => self.compact_as_paid(STORM_MOVES),
+            (true, _) => self.compact_in_storm(),
             (false, true) => return self.compact_in_flood(),
             (false, false) => return self.compact(budget_end),
         }
         false
+    }
+
+    /// Compacts slots in a storm of cancels: as inserts have paid for, and a little more. If there
+    /// are many dead entries, and as many inserts wait in lanes, which pay for nothing there, it is
+    /// much more.
+    #[cold]
+    #[inline(never)]
+    fn compact_in_storm(&mut self) {
+        let dead = self.parts.holes + self.parts.leaving;
+        let free = if dead.min(self.waiting) > DEAD_MANY {
+            self.budget.saturating_mul(BUDGETS_MANY)
+        } else {
+            STORM_MOVES
+        };
+        self.compact_as_paid(free);
     }
 
     /// Compacts slots in a flood: a little, so that slots wait, or as inserts have paid for if

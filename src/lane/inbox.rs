@@ -350,6 +350,16 @@ impl<M: Copy> Drain<M> {
         self.waiting.waits()
     }
 
+    /// How many messages waited in the lanes after the last drain.
+    #[inline]
+    pub(crate) fn messages_waiting(&self) -> u64 {
+        if self.waits() {
+            self.waiting.messages
+        } else {
+            0
+        }
+    }
+
     /// Whether the last drain left messages that have to be taken at once.
     #[inline]
     pub(crate) fn has_more(&self) -> bool {

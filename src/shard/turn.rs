@@ -325,6 +325,7 @@ impl Shard {
                 0
             },
         );
+        self.wheel.note_waiting(self.lanes.messages_waiting());
         let more = self.wheel.advance(now, TURN_MAX.min(room), |entries| {
             dispatched += entries.len();
             // The dispatcher's buffers hold `BATCH` entries.
@@ -612,6 +613,32 @@ mod tests {
             turns += 1;
         }
         assert!(turns > 5 && shard.wheel.len() == 0, "{turns} turns");
+    }
+
+    /// A program fills the wheel with the first of its timers. While it cancels these, later ones
+    /// wait in the lane, and what is dead in the wheel leaves it.
+    #[test]
+    fn the_first_of_many_timers_in_flight_leave_the_wheel() {
+        const A_TURN: u32 = 16_384;
+        const TIMERS: u32 = 125 * A_TURN;
+        let (inbox, drain) = Inbox::new();
+        let dispatcher = Box::new(Kept::new());
+        let tick = TickLength::new(MS);
+        let mut shard = Shard::new(tick, drain, 0, pace(tick), dispatcher, Arc::default());
+        let mut lane = inbox.attach();
+        let entry = |cell: u32, generation| Entry::new(30_000, cell, generation);
+        (0..TIMERS).for_each(|cell| _ = lane.push(entry(cell, 1)));
+        while turn(&mut shard, 0).1 {}
+        for first in (0..TIMERS).step_by(A_TURN as usize) {
+            for cell in first..first + A_TURN {
+                _ = lane.push(entry(cell, 1).tombstone());
+                _ = lane.push_by_key(entry(cell, 2), 30_000);
+            }
+            turn(&mut shard, 0);
+        }
+        let (waiting, filed) = (inbox.waiting(), shard.wheel.len());
+        assert!(waiting > 2_000_000, "{waiting} messages wait");
+        assert!(filed < 1_300_000, "{filed} entries in the wheel");
     }
 
     /// A thread stops. Its lane still has what it has used lately, and no message wakes the shard.

@@ -240,6 +240,40 @@ fn many_slots_that_are_mostly_dead_at_once_are_compacted_in_steps() {
     );
 }
 
+/// The first timers of a program with millions in flight are cancelled in the order in which they
+/// were armed, while later ones wait in lanes. The dead entries and their tombstones would take
+/// memory beside what waits there.
+#[test]
+fn what_is_dead_stays_bounded_while_inserts_wait_in_lanes() {
+    const A_TURN: u32 = 16_384;
+    const TURNS: u32 = 240;
+    let entry = |cell: u32| entry(30_000 + u64::from(cell % 300), cell);
+    // The most dead entries, and the most moves of a call.
+    let storm = |is_waiting: bool| {
+        let mut wheel = EntryWheel::new(0, PACE);
+        (0..TURNS * A_TURN).for_each(|cell| wheel.accept(entry(cell)));
+        let (mut dead, mut most, mut moves) = (0, 0, 0);
+        for first in (0..TURNS * A_TURN).step_by(A_TURN as usize) {
+            (first..first + A_TURN).for_each(|cell| wheel.accept(entry(cell).tombstone()));
+            dead += A_TURN;
+            wheel.note_waiting(if is_waiting { dead.into() } else { 0 });
+            let moved = wheel.parts.moved;
+            assert!(!wheel.advance(0, usize::MAX, |_| unreachable!("nothing is due")));
+            moves = moves.max(wheel.parts.moved - moved);
+            most = most.max(wheel.len() as u64 - u64::from(TURNS * A_TURN - dead));
+        }
+        check(&wheel);
+        (most, moves)
+    };
+    let all = u64::from(TURNS * A_TURN);
+    let (most, moves) = storm(true);
+    assert!(most < DEAD_MANY + all / 8, "{most} of {all}");
+    assert!(moves <= BUDGETS_MANY * PACE + MOVED_MAX, "{moves} moves");
+    let (most, moves) = storm(false);
+    assert!(most > all * 3 / 4, "{most} of {all}");
+    assert!(moves <= STORM_MOVES + MOVED_MAX, "{moves} moves");
+}
+
 /// Tombstones of entries that a compaction has still to reach are not among the unmatched ones.
 #[test]
 fn a_compaction_in_steps_leaves_no_tombstone_unmatched() {
