@@ -9,9 +9,10 @@ pub(crate) const DEADLINE_BITS: u32 = 52;
 /// The last tick. Later deadlines are held at it.
 pub(crate) const DEADLINE_MAX: u64 = (1 << DEADLINE_BITS) - 1;
 
-/// Bits of a generation. It is the whole generation of the cell, so no two entries of a cell have
-/// the same one.
-const GENERATION_BITS: u32 = 40;
+/// Bits of a generation. After the last one they go round. It is the whole generation of the cell,
+/// so no two entries of a cell have the same one. (The cell's word has it in its highest bits, as
+/// an entry has the highest ones: so the one is made of the other by few instructions.)
+pub(crate) const GENERATION_BITS: u32 = 38;
 
 /// The kind bit: set in a tombstone.
 const TOMBSTONE: u64 = 1 << DEADLINE_BITS;
@@ -22,7 +23,7 @@ const GENERATION_HIGH_SHIFT: u32 = 64 - (GENERATION_BITS - 32);
 const _: () = assert!(GENERATION_HIGH_SHIFT > DEADLINE_BITS);
 
 /// Bits of the deadline that a narrow entry holds.
-pub(crate) const NARROW_BITS: u32 = 24;
+pub(crate) const NARROW_BITS: u32 = 26;
 
 const NARROW_MAX: u64 = (1 << NARROW_BITS) - 1;
 
@@ -30,7 +31,7 @@ const NARROW_MAX: u64 = (1 << NARROW_BITS) - 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[repr(C)]
 pub(crate) struct Entry {
-    /// `highest 8 bits of the generation << 56 | kind << 52 | deadline`.
+    /// `highest 6 bits of the generation << 58 | kind << 52 | deadline`.
     word: u64,
     /// `lowest 32 bits of the generation << 32 | cell`. Two words, not three fields: so the
     /// compiler keeps an entry in two registers.
@@ -217,7 +218,7 @@ mod tests {
                         .is_cancelled_by(entry.tombstone())
                 );
             }
-            assert!(!Entry::NONE.is_cancelled_by(entry.tombstone()) || generation >> 32 == 255);
+            assert!(!Entry::NONE.is_cancelled_by(entry.tombstone()) || generation >> 32 == 63);
             assert_eq!(
                 entry.delayed(7),
                 Entry::new((deadline + 7).min(DEADLINE_MAX), cell, generation)

@@ -16,7 +16,7 @@ impl rt::Sleep for Sleep {}
 /// service, and by its clock.
 ///
 /// Cost: a `reset` is [`Sleep::reset_at`]. It sends a message to another thread only if the new
-/// time is earlier, or the timer has been moved on by more than 65,535 ticks.
+/// time is earlier, or the timer has been moved on by more than 262,143 ticks.
 ///
 /// # Example
 /// A server's limits for the head of a request, and for the answers of an HTTP/2 client to pings;

@@ -3,7 +3,7 @@
 //!
 //! A connection of QUIC moves its timer with nearly every packet, and seldom lets it fire. Here a
 //! move is [`Sleep::reset_at`]. It sends a message to another thread only if the new time is
-//! earlier, or the timer has been moved on by more than 65,535 ticks.
+//! earlier, or the timer has been moved on by more than 262,143 ticks.
 
 use crate::future::{Sleep, Timers};
 use quinn::{AsyncTimer, AsyncUdpSocket};

@@ -69,7 +69,7 @@ impl<T: Send + 'static> KeepAlive<T> {
     /// the service has been stopped.
     ///
     /// Takes no lock, from any thread. Cost: a [`reschedule`](ServiceHandle::reschedule) to a later
-    /// time. It sends no message until the timer has been moved on by more than 65,535 ticks.
+    /// time. It sends no message until the timer has been moved on by more than 262,143 ticks.
     pub fn reset(&self) -> bool {
         self.timer.reschedule(self.delay)
     }

@@ -5,7 +5,7 @@
 
 use super::content::{Content, Fill};
 use super::state::{Cell, CellRef, DueAt, Filed};
-use super::word::{Pause, State, Word};
+use super::word::{LAG_BITS, Pause, State, Word};
 use crate::entry::{DEADLINE_MAX, Entry};
 use crate::sync::{Fault, Ordering, broken, ordering};
 use std::ptr::NonNull;
@@ -163,9 +163,10 @@ impl<T> CellRef<'_, T> {
     #[cold]
     fn put_back(&self, word: Word, due_at: DueAt) -> Filed {
         // Ordering: Relaxed. A hint, see `whereabouts`.
-        self.side
-            .put_back
-            .store(word.generation() << 16 | word.lag(), Ordering::Relaxed);
+        self.side.put_back.store(
+            word.generation() << LAG_BITS | word.lag(),
+            Ordering::Relaxed,
+        );
         // At most the last tick: `due_at` may belong to a later filing, and then the sum may be too
         // great. In that case the entry is dead, wherever it goes.
         self.filed(

@@ -4,7 +4,7 @@
 //! `rearm.rs` have the transitions. States and protocol: README.md of this room.
 
 use super::content::{Content, Fill, Stored};
-use super::word::{GENERATION_LAST, LAG_MAX, Pause, State, Word};
+use super::word::{GENERATION_LAST, LAG_BITS, LAG_MAX, Pause, State, Word};
 use crate::entry::{DEADLINE_BITS, DEADLINE_MAX, Entry};
 #[cfg(not(loom))]
 use crate::mem::Zeroable;
@@ -81,8 +81,8 @@ const _: () = assert!(size_of::<Cell<u64>>() == 24 && size_of::<Cell<u8>>() == 2
 pub(crate) struct Side {
     /// The birth of a timer that has moved often: the generation of its first filing, in its id.
     pub(super) birth: AtomicU64,
-    /// `generation << 16 | lag`: the entry of this filing came early and was put back, at this lag.
-    /// A hint of where the tombstone has to go.
+    /// `generation << LAG_BITS | lag`: the entry of this filing came early and was put back, at
+    /// this lag. A hint of where the tombstone has to go.
     pub(super) put_back: AtomicU64,
 }
 
@@ -370,7 +370,7 @@ impl<T> CellRef<'_, T> {
             // Ordering: Relaxed. A hint: a wrong one leaves a dead entry and a tombstone where they
             // are until they are due.
             let put_back = self.side.put_back.load(Ordering::Relaxed);
-            if put_back >> 16 == word.generation() {
+            if put_back >> LAG_BITS == word.generation() {
                 deadline += put_back & LAG_MAX;
             }
         }

@@ -10,20 +10,20 @@ const MOVES_BITS: u32 = 3;
 const ROUNDED: u64 = 1 << (MOVES_SHIFT + MOVES_BITS);
 const REPEATS: u64 = ROUNDED << 1;
 const LAG_SHIFT: u32 = MOVES_SHIFT + MOVES_BITS + 2;
-const LAG_BITS: u32 = 16;
+pub(super) const LAG_BITS: u32 = 18;
 const GENERATION_SHIFT: u32 = LAG_SHIFT + LAG_BITS;
 const GENERATION_BITS: u32 = 64 - GENERATION_SHIFT;
-const _: () = assert!(GENERATION_BITS == 40);
+const _: () = assert!(GENERATION_BITS == crate::entry::GENERATION_BITS);
 
-/// The longest lag, in ticks: 65 s at a tick of 1 ms.
+/// The longest lag, in ticks: 52 s at a tick of 0.2 ms.
 pub(super) const LAG_MAX: u64 = (1 << LAG_BITS) - 1;
 
 /// Where the count of moves stops. A timer that was filed anew this often has its birth in the
 /// side. (In models that is after the first move.)
 pub(super) const MOVES_MAX: u64 = if cfg!(loom) { 1 } else { (1 << MOVES_BITS) - 1 };
 
-/// A cell that has reached this generation when it is freed is not used again: 2^39 timers, eight
-/// hours of a tight loop on one cell. The generations above are for the filings of its last timer.
+/// A cell that has reached this generation when it is freed is not used again: 2^37 timers, an
+/// hour of a tight loop on one cell. The generations above are for the filings of its last timer.
 pub(super) const GENERATION_LAST: u64 = 1 << (GENERATION_BITS - 1);
 
 /// The state of a cell: the table in README.md of this room.
@@ -52,13 +52,14 @@ pub(super) enum Pause {
     Runs,
 }
 
-/// `generation (40 bits) | lag (16) | repeats (1) | rounded (1) | moves (3) | state (3)`.
+/// `generation (38 bits) | lag (18) | repeats (1) | rounded (1) | moves (3) | state (3)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Word(pub(super) u64);
 
 impl Word {
     #[inline]
     pub(super) fn new(generation: u64, state: State) -> Self {
+        debug_assert!(generation >> GENERATION_BITS == 0);
         Self(generation << GENERATION_SHIFT | state as u64)
     }
 

@@ -7,7 +7,8 @@ use crate::sync::{
 use crossbeam_utils::CachePadded;
 use std::time::Duration;
 
-/// The shard is awake, or naps until the next tick edge: no producer needs to ring.
+/// The shard is awake, or naps until the next tick edge (beyond its budget of wake-ups, the next
+/// full millisecond): no producer needs to ring.
 const AWAKE: u64 = 0;
 
 /// A sleep that only a ring ends.

@@ -1,5 +1,6 @@
 //! Timer ids: plain data, safe to keep for ever.
 
+use crate::entry::GENERATION_BITS;
 use crate::lane::POSITION_BITS;
 use std::cmp::Ordering;
 use std::fmt;
@@ -88,7 +89,7 @@ impl TimerId {
     pub fn from_bits(bits: u128) -> Option<Self> {
         let (birth, place) = (bits as u64, (bits >> PLACE_SHIFT) as u64);
         let service = NonZeroU32::new((place >> SERVICE_SHIFT) as u32)?;
-        (birth >> BIRTH_BITS == 0).then(|| Self::new(birth, place as u32, service, 0))
+        (birth >> GENERATION_BITS == 0).then(|| Self::new(birth, place as u32, service, 0))
     }
 
     /// An id of no service.
@@ -255,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_position_is_no_part_of_the_name() {
-        let (birth, position) = ((1 << BIRTH_BITS) - 1, (1 << POSITION_BITS) - 1);
+        let (birth, position) = ((1 << GENERATION_BITS) - 1, (1 << POSITION_BITS) - 1);
         let id = |birth, cell, position| TimerId::new(birth, cell, NonZeroU32::MIN, position);
         let (first, second) = (id(birth, 7, 0), id(birth, 7, u32::MAX));
         assert_eq!([first, second].map(TimerId::birth), [birth; 2]);

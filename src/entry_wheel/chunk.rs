@@ -536,7 +536,7 @@ mod tests {
         }
         assert!(came == all && pool.chunks() == 0);
         assert_eq!(
-            [Form::of_span(24), Form::of_span(25)].map(Form::capacity),
+            [NARROW_BITS, NARROW_BITS + 1].map(|bits| Form::of_span(bits).capacity()),
             [84, 63]
         );
     }

@@ -17,7 +17,7 @@
 //! system, one by one. A storm of cancels may leave hundreds of slabs, and each takes ten
 //! microseconds or more.
 
-use crate::entry::Entry;
+use crate::entry::{Entry, GENERATION_BITS};
 use crate::mem::{Zeroable, Zeroed};
 use crate::prefetch::prefetch_to_write;
 
@@ -43,7 +43,7 @@ const TABLE_KEPT: usize = 1 << 12;
 
 /// How many generations a number may fall behind its cell. Beyond that the cell's next entry raises
 /// it, because generations that are half a round apart cannot be compared.
-const BEHIND_MAX: i64 = 1 << 38;
+const BEHIND_MAX: i64 = 1 << (GENERATION_BITS - 2);
 
 /// The tombstones of a wheel.
 #[derive(Default)]
@@ -454,7 +454,7 @@ mod tests {
     #[test]
     fn generations_that_go_round_kill_no_entry() {
         let mut tombstones = Tombstones::default();
-        let (round, half) = (1u64 << 40, 1u64 << 39);
+        let (round, half) = (1u64 << GENERATION_BITS, 1u64 << (GENERATION_BITS - 1));
         tombstones.insert(entry(1, 0).tombstone());
         tombstones.insert(entry(2, round - 1).tombstone());
         // A cell without tombstones, in a page that exists: no generation is dead.

@@ -196,9 +196,9 @@ impl<K: Hash + Eq + Clone, V> DelayMap<K, V> {
     /// [`next`](Self::next) first. Of several with one tick it is any.
     ///
     /// Costs what [`DelayQueue::peek`] does: it looks at all values of the wheel's first slot that
-    /// has any. At a tick of 1 ms, values that have between a minute and some hours left share a
-    /// slot if they expire within the same 65 s. If ten thousand do, each call looks at ten
-    /// thousand.
+    /// has any. With the default tick, values that have 13 s to 56 min left share a slot if they
+    /// expire within the same 13 s, and those that have more if within the same 56 min. If ten
+    /// thousand do, each call looks at ten thousand.
     #[must_use]
     pub fn peek(&self) -> Option<(&K, &V)> {
         let (key, value) = self.queue.get(self.queue.peek()?)?;

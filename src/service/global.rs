@@ -61,7 +61,7 @@ fn after_on(
 /// The service for callbacks that the whole process shares, which [`after`] uses. The first call
 /// starts it. It never ends.
 ///
-/// It has a tick of 1 ms and one shard, and runs closures on the pool of
+/// It has the default tick and one shard, and runs closures on the pool of
 /// [`Dispatch::Rayon`](crate::Dispatch::Rayon). With the feature `async`, futures have another
 /// service that all share: it wakes tasks on its own thread.
 ///

@@ -24,7 +24,7 @@ impl<T: Send + 'static> ServiceHandle<T> {
     /// Lock-free, from any thread, unless another thread is just [pausing](Self::pause) or resuming
     /// this timer: then the call waits for that thread. Cost: a later deadline costs one
     /// compare-and-swap and no message; the shard learns of it when the old deadline comes. An
-    /// earlier deadline costs two messages. So does one that is more than 65,535 ticks after the
+    /// earlier deadline costs two messages. So does one that is more than 262,143 ticks after the
     /// tick at which the timer is filed.
     ///
     /// # Example

@@ -14,14 +14,17 @@ use std::time::{Duration, Instant, SystemTime};
 impl<T: Send + 'static> ServiceHandle<T> {
     /// Arms a timer: after `delay` the payload goes to the handler, or the closure is run.
     ///
-    /// It fires at the first tick at or after now + `delay`, never before. A delay of zero fires at
-    /// the next tick. Deadlines reach 292 years from the service's start (142 years at a tick of
+    /// It fires at the first tick at or after now + `delay`, never before. (Beyond the budget of
+    /// wake-ups it fires at the next full millisecond, see
+    /// [`max_wakeups_per_s`](crate::Builder::max_wakeups_per_s).) A delay of zero fires at the next
+    /// tick. Deadlines reach 292 years from the service's start (142 years at a tick of
     /// 1 us); a longer delay, such as [`Duration::MAX`], acts as the longest one.
     ///
     /// A thread that arms some million timers a second reads the clock once for a few of them.
-    /// These are late by up to a 128th of a tick. If the thread is interrupted between two of them,
-    /// or arms no more, they may be a tick later. If the shard or the thread is held up just then,
-    /// they are later by that time.
+    /// These are late by up to 7.8 us at the default tick. If the thread is interrupted between two
+    /// of them, or arms no more, they may be later by a tick and the time until the shard takes
+    /// them in, up to a millisecond. If the shard or the thread is held up just then, they are
+    /// later by that time.
     ///
     /// Lock-free, from any thread. Cost: some 30 ns, for a clock reading (which timers may share),
     /// a free cell and a message. A closure of more than three words is boxed. If the shard sleeps

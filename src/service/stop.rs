@@ -13,6 +13,9 @@ use std::fmt;
 use std::sync::PoisonError;
 use std::time::Duration;
 
+/// A full millisecond.
+const FULL_NS: u64 = 1_000_000;
+
 /// What becomes of the pending timers when a service stops.
 ///
 /// # Example
@@ -335,6 +338,9 @@ impl<T: Send + 'static> Started<T> {
             .clock
             .now_ns()
             .saturating_add(crate::time::nanos(limit));
+        // After the last deadline: what is beyond the budget of wake-ups fires at the next full
+        // millisecond, and the workers need some time.
+        let grace_ns = FULL_NS + FULL_NS.max(engine.tick.nanos());
         if !runs_on {
             self.end_periodic();
         }
@@ -346,8 +352,7 @@ impl<T: Send + 'static> Started<T> {
                 Some(engine.tick.start(Tick(due_at.deadline())).0)
             };
             while waits().is_some_and(|at_ns| at_ns <= end_ns) && !shared.is_stopped() {
-                // One tick for the workers, after the last deadline.
-                if engine.clock.now_ns() > end_ns.saturating_add(engine.tick.nanos()) {
+                if engine.clock.now_ns() > end_ns.saturating_add(grace_ns) {
                     return;
                 }
                 pause();

@@ -37,6 +37,11 @@ pub(super) struct Arrivals {
     messages: u64,
     /// The time from the turn before it to the last turn.
     elapsed_ns: u64,
+    /// Messages since this time, which is at most a shortest nap before the last turn.
+    since_ns: u64,
+    since_messages: u64,
+    /// Messages in the time of a shortest nap, before that.
+    per_nap: u64,
 }
 
 impl Arrivals {
@@ -48,6 +53,9 @@ impl Arrivals {
             rings: 0,
             messages: 0,
             elapsed_ns: 1,
+            since_ns: now_ns,
+            since_messages: 0,
+            per_nap: 0,
         }
     }
 
@@ -60,9 +68,20 @@ impl Arrivals {
         (self.messages, self.elapsed_ns) =
             (messages, now_ns.saturating_sub(self.last_turn_ns).max(1));
         self.last_turn_ns = now_ns;
+        self.since_messages += messages;
+        let since_ns = now_ns.saturating_sub(self.since_ns);
+        if since_ns >= NAP_MIN_NS {
+            self.per_nap = self.since_messages.saturating_mul(NAP_MIN_NS) / since_ns;
+            (self.since_ns, self.since_messages) = (now_ns, 0);
+        }
         if rings != self.rings || self.time_of(BUSY_PER_MS) < NAP_MIN_NS {
             (self.rings, self.last_haste_ns) = (rings, now_ns);
         }
+    }
+
+    /// Whether more than `BUSY_PER_MS` messages came in the last millisecond or two.
+    pub(super) fn is_busy(&self) -> bool {
+        self.since_messages.max(self.per_nap) > BUSY_PER_MS
     }
 
     /// How long a nap may be, if nothing is due. `None`: it is quiet, and the sleep has no end.
@@ -146,6 +165,27 @@ mod tests {
             naps.iter().all(|&nap_ns| nap_ns == MS),
             "timers share readings"
         );
+    }
+
+    /// Turns may follow each other at once. A few messages in a short time are no rate.
+    #[test]
+    fn a_shard_is_busy_by_the_messages_of_a_millisecond() {
+        const US: u64 = 1_000;
+        let mut arrivals = Arrivals::new(S);
+        let mut is_busy = |us, messages| {
+            arrivals.note(S + us * US, messages, 0);
+            arrivals.is_busy()
+        };
+        assert!(!is_busy(10, 41) && !is_busy(200, 820) && !is_busy(400, 1_000));
+        assert!(is_busy(500, 3_000), "in less than a millisecond");
+        assert!(
+            is_busy(510, 0) && is_busy(1_000, 0),
+            "and so in the last one"
+        );
+        assert!(is_busy(1_010, 1) && is_busy(1_990, 0));
+        assert!(!is_busy(2_000, 0) && !is_busy(9_000, 4_096));
+        assert!(is_busy(10_000, 4_097) && is_busy(10_001, 0));
+        assert!(!is_busy(15_000, 9_000), "in five milliseconds");
     }
 
     #[test]

@@ -20,6 +20,11 @@ impl Grid {
     pub(super) fn wake_at(self, tick: u64) -> u64 {
         tick.checked_next_multiple_of(self.0).unwrap_or(tick)
     }
+
+    /// Whether it leaves some ticks out.
+    pub(super) fn is_coarse(self) -> bool {
+        self.0 > 1
+    }
 }
 
 /// A token bucket. Its tokens are nanoseconds.
@@ -48,8 +53,10 @@ impl Budget {
         }
     }
 
-    /// Counts a wake-up. Returns the grid for the next one.
-    pub(super) fn spend(&mut self, now_ns: u64) -> Grid {
+    /// Counts a wake-up, which costs something if timers fired. (Other wake-ups come no more often
+    /// than a full millisecond, and are few.) Returns the grid for the next one. A busy shard is
+    /// over budget: each of its wake-ups takes in many messages.
+    pub(super) fn spend(&mut self, now_ns: u64, fired: bool, is_busy: bool) -> Grid {
         if self.cost_ns == 0 {
             return Grid(1);
         }
@@ -62,8 +69,14 @@ impl Budget {
         let is_over = self.saved_ns < self.cost_ns;
         // The debt is at most one wake-up. With a greater debt a shard would be coarse for long
         // after it was busy.
-        self.saved_ns = (self.saved_ns - self.cost_ns).max(-self.cost_ns);
-        if is_over { self.coarse } else { Grid(1) }
+        if fired {
+            self.saved_ns = (self.saved_ns - self.cost_ns).max(-self.cost_ns);
+        }
+        if is_over || is_busy {
+            self.coarse
+        } else {
+            Grid(1)
+        }
     }
 }
 
@@ -80,18 +93,18 @@ mod tests {
     #[test]
     fn within_the_budget_each_tick_is_allowed() {
         let mut budget = budget();
-        assert!((1..10_000).all(|ms| budget.spend(ms * MS) == Grid(1)));
+        assert!((1..10_000).all(|ms| budget.spend(ms * MS, true, false) == Grid(1)));
     }
 
     #[test]
     fn savings_are_for_a_burst() {
         let mut budget = budget();
-        budget.spend(3_600_000 * MS);
+        budget.spend(3_600_000 * MS, true, false);
         let allowed = (0..1_000)
-            .take_while(|_| budget.spend(3_600_000 * MS) == Grid(1))
+            .take_while(|_| budget.spend(3_600_000 * MS, true, false) == Grid(1))
             .count();
         assert_eq!(allowed as i64, SAVED_MAX - 1);
-        assert_eq!(budget.spend(3_600_000 * MS), Grid(10));
+        assert_eq!(budget.spend(3_600_000 * MS, true, false), Grid(10));
     }
 
     #[test]
@@ -99,26 +112,48 @@ mod tests {
         let mut budget = budget();
         // At twice the rate, until the savings are used up.
         let mut now_ns = 0;
-        while budget.spend(now_ns) == Grid(1) {
+        while budget.spend(now_ns, true, false) == Grid(1) {
             now_ns += MS / 2;
         }
-        assert!((1..1_000).all(|ms| budget.spend(now_ns + ms * MS) == Grid(10)));
+        assert!((1..1_000).all(|ms| budget.spend(now_ns + ms * MS, true, false) == Grid(10)));
         // Soon after, each tick is allowed again.
-        assert_eq!(budget.spend(now_ns + 1_002 * MS), Grid(1));
+        assert_eq!(budget.spend(now_ns + 1_002 * MS, true, false), Grid(1));
+    }
+
+    /// Its wake-ups are counted all the same.
+    #[test]
+    fn a_busy_shard_is_over_budget() {
+        let mut budget = budget();
+        assert!((1..10).all(|ms| budget.spend(ms * MS, true, true) == Grid(10)));
+        assert_eq!(budget.spend(10 * MS, true, false), Grid(1));
+        // Twice as often as its budget allows, until the savings are used up.
+        (20..300).for_each(|half| _ = budget.spend(half * MS / 2, true, true));
+        assert_eq!(budget.spend(150 * MS, true, false), Grid(10));
+        let mut no_budget = Budget::new(0, TickLength::new(MS / 10), 0);
+        assert_eq!(no_budget.spend(MS, true, true), Grid(1));
+    }
+
+    #[test]
+    fn wake_ups_for_messages_cost_nothing() {
+        let mut budget = budget();
+        assert!((1..10_000).all(|tenth| budget.spend(tenth * MS / 10, false, false) == Grid(1)));
+        let fired = (0..100).take_while(|_| budget.spend(1_000 * MS, true, false) == Grid(1));
+        assert_eq!(fired.count() as i64, SAVED_MAX);
     }
 
     #[test]
     fn a_coarse_tick_or_no_budget_has_no_limit() {
         for (cost_ns, tick_ns) in [(0, MS / 10), (MS, MS), (MS, 7 * MS)] {
             let mut budget = Budget::new(cost_ns, TickLength::new(tick_ns), 0);
-            assert!((0..1_000).all(|_| budget.spend(0) == Grid(1)));
+            assert!((0..1_000).all(|_| budget.spend(0, true, false) == Grid(1)));
         }
     }
 
     #[test]
     fn a_grid_rounds_up() {
+        let ticks = [0, 1, 9, 10, 11];
         assert_eq!(
-            [0, 1, 9, 10, 11].map(|tick| Grid(10).wake_at(tick)),
+            ticks.map(|tick| Grid(10).wake_at(tick)),
             [0, 10, 10, 10, 20]
         );
         assert_eq!(

@@ -100,7 +100,13 @@ pub(crate) fn run(mut shard: ColdDrop<Shard>, host: &dyn Host, review: &mut dyn 
             host.counters().add(Count::Wakeups, 1);
             continue;
         }
-        let nap_until_ns = if let Some(nap_ns) = arrivals.nap_ns(now_ns, tick.nanos()) {
+        let is_busy = arrivals.is_busy();
+        let grid = budget.spend(now_ns, turn.dispatched > 0, is_busy);
+        let nap_until_ns = if is_busy && grid.is_coarse() {
+            // To the next point of the grid: such a nap is not announced, so timers share readings
+            // of the clock meanwhile.
+            now_ns
+        } else if let Some(nap_ns) = arrivals.nap_ns(now_ns, tick.nanos()) {
             now_ns + nap_ns
         } else if shard.settle() || shard.tidy() {
             continue;
@@ -122,7 +128,7 @@ pub(crate) fn run(mut shard: ColdDrop<Shard>, host: &dyn Host, review: &mut dyn 
             shard,
             host,
             &mut wakes,
-            budget.spend(now_ns),
+            grid,
             tick.floor(Nanos(now_ns)).0,
             nap_until_ns
                 .min(upkeep_ns)

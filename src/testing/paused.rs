@@ -4,6 +4,7 @@ use crate::error::StartError;
 use crate::future::Timers;
 use crate::service::{Builder, TimerService};
 use crate::time::ManualClock;
+use std::time::Duration;
 
 /// A [`ManualClock`] and a service for futures on it, for tests that choose its settings, or that
 /// use the clock outside of [`block_on`](Self::block_on).
@@ -46,7 +47,8 @@ impl Paused {
     /// A new clock, and a service with a tick of 1 ms.
     #[must_use]
     pub fn new() -> Self {
-        Self::start(TimerService::builder().shards(1))
+        let tick = Duration::from_millis(1);
+        Self::start(TimerService::builder().shards(1).tick(tick))
             .unwrap_or_else(|_| unreachable!("it needs no thread, and no setting is out of range"))
     }
 

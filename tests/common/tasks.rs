@@ -54,10 +54,9 @@ impl Task {
 /// A service of one shard, with a tick of 1 ms, on a clock of its own.
 pub fn manual() -> (Timers, ManualClock) {
     let clock = ManualClock::new();
-    (
-        Timers::start(TimerService::builder().shards(1).clock(clock.clone())).unwrap(),
-        clock,
-    )
+    let builder = TimerService::builder().shards(1);
+    let builder = builder.tick(Duration::from_millis(1));
+    (Timers::start(builder.clock(clock.clone())).unwrap(), clock)
 }
 
 /// Timers that were ever armed.

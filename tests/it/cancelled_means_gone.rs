@@ -83,7 +83,13 @@ fn cancel<'a>(service: &ServiceHandle<u32>, ids: impl Iterator<Item = &'a TimerI
 /// rest fires.
 #[test]
 fn a_storm_of_cancels_leaves_few_holes_at_every_distance() {
-    for age in [Duration::ZERO, US * 255, US * 65_535, DAY * 12] {
+    for age in [
+        Duration::ZERO,
+        US * 255,
+        US * 65_535,
+        US * 262_143,
+        DAY * 12,
+    ] {
         for delay in delays() {
             for stays in [2, 10, usize::MAX] {
                 let (service, clock) = service(age);

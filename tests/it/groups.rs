@@ -13,7 +13,10 @@ const HOUR: Duration = Duration::from_secs(3_600);
 
 fn manual() -> (ManualClock, TimerService) {
     let clock = ManualClock::new();
-    let service = TimerService::builder().clock(clock.clone()).start();
+    let service = TimerService::builder()
+        .clock(clock.clone())
+        .tick(Duration::from_millis(1))
+        .start();
     (clock, service.unwrap())
 }
 

@@ -13,6 +13,7 @@ const MS: Duration = Duration::from_millis(1);
 fn a_timer_tells_its_deadline_wherever_it_was_moved() {
     let clock = ManualClock::new();
     let service = TimerService::builder()
+        .tick(Duration::from_millis(1))
         .clock(clock.clone())
         .start()
         .unwrap();

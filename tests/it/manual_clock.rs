@@ -90,6 +90,7 @@ fn a_task_that_arms_itself_for_now_runs_once_a_tick() {
     let clock = ManualClock::new();
     let service = TimerService::builder()
         .clock(clock.clone())
+        .tick(Duration::from_millis(1))
         .start()
         .unwrap();
     let runs = Arc::new(AtomicU64::new(0));

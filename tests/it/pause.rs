@@ -25,6 +25,7 @@ impl World {
         let clock = ManualClock::new();
         let service = TimerService::builder()
             .clock(clock.clone())
+            .tick(MS)
             .shards(1)
             .start()
             .unwrap();

@@ -14,7 +14,10 @@ type Log<T> = Arc<Mutex<Vec<T>>>;
 
 fn service() -> (ManualClock, TimerService) {
     let clock = ManualClock::new();
-    let service = TimerService::builder().clock(clock.clone()).start();
+    let service = TimerService::builder()
+        .clock(clock.clone())
+        .tick(MS)
+        .start();
     (clock, service.unwrap())
 }
 

@@ -72,6 +72,7 @@ fn slack_makes_for_fewer_ticks() {
 fn odd_slack_is_a_delay() {
     let clock = ManualClock::new();
     let service = TimerService::builder()
+        .tick(Duration::from_millis(1))
         .clock(clock.clone())
         .start()
         .unwrap();

@@ -21,7 +21,10 @@ fn levels(shard: &ShardStats) -> [u64; 7] {
 
 fn manual(shards: usize) -> (TimerService<u32>, ManualClock) {
     let clock = ManualClock::new();
-    let builder = TimerService::builder().clock(clock.clone()).shards(shards);
+    let builder = TimerService::builder()
+        .clock(clock.clone())
+        .tick(MS)
+        .shards(shards);
     (
         builder
             .on_expire(|batch: &mut Batch<'_, u32>| batch.for_each(drop))

@@ -419,7 +419,11 @@ fn service(now: &str) -> (ManualClock, TimerService, Log) {
     clock.set_system_time(time(now));
     (
         clock.clone(),
-        TimerService::builder().clock(clock).start().unwrap(),
+        TimerService::builder()
+            .clock(clock)
+            .tick(MS)
+            .start()
+            .unwrap(),
         Log::default(),
     )
 }

@@ -15,6 +15,7 @@ fn service() -> (ManualClock, TimerService, Arc<Mutex<Vec<Duration>>>) {
     let clock = ManualClock::new();
     let service = TimerService::builder()
         .clock(clock.clone())
+        .tick(MS)
         .start()
         .unwrap();
     (clock, service, Arc::default())
@@ -157,6 +158,7 @@ fn held_up(missed: Missed) -> Vec<u64> {
     let clock = ManualClock::new();
     let service = TimerService::builder()
         .clock(clock.clone())
+        .tick(MS)
         .dispatch(Dispatch::RayonThreads(2))
         .start()
         .unwrap();
@@ -210,6 +212,7 @@ fn late_runs(start_ns: u64, period_ns: u64, late_ns: u64, missed: Missed) -> Vec
     let dispatch = Dispatch::executor(move |job| jobs.send(job).unwrap());
     let service = TimerService::builder()
         .clock(clock.clone())
+        .tick(MS)
         .dispatch(dispatch)
         .start()
         .unwrap();
@@ -281,6 +284,7 @@ fn a_fixed_delay_counts_from_the_end_of_a_run() {
     let clock = ManualClock::new();
     let service = TimerService::builder()
         .clock(clock.clone())
+        .tick(MS)
         .dispatch(Dispatch::RayonThreads(1))
         .start()
         .unwrap();

@@ -53,7 +53,7 @@ fn assert_refuses(script: &Path, args: &[&str]) {
 #[test]
 fn help_lists_all_names_and_how_long_they_take() {
     let Some(folder) = folder() else { return };
-    for (kind, count) in [("check", 19), ("bench", 14)] {
+    for (kind, count) in [("check", 19), ("bench", 15)] {
         let output = run(&folder.join(kind), &["--help"]);
         let text = String::from_utf8_lossy(&output.stdout);
         assert_eq!(output.status.code(), Some(0), "{text}");
@@ -116,6 +116,15 @@ fn what_is_not_there_is_one_line_and_exit_code_2() {
     ];
     for args in wrong {
         assert_refuses(&folder.join("check"), args);
+    }
+    let wrong: [&[&str]; 4] = [
+        &["report"],
+        &["report", "--soon"],
+        &["report", "one.json", "two.json"],
+        &["report", "/no/such/folder/figures.json"],
+    ];
+    for args in wrong {
+        assert_refuses(&folder.join("bench"), args);
     }
     let wrong: [&[&str]; 6] = [
         &["surplus"],

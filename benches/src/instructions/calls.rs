@@ -28,13 +28,16 @@ pub(crate) const COUNTS: &[Count] = &[
     Count::new("run_periodic", run_periodic),
 ];
 
+/// So that `LATER` is a move for which no message is sent.
+const TICK: Duration = Duration::from_millis(1);
+
 /// The delay of a request's timeout.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Before all that are armed.
 const EARLIER: Duration = Duration::from_millis(500);
 
-/// After all that are armed, and by less than 65,536 ticks.
+/// After all that are armed, and by less than 262,144 ticks.
 const LATER: Duration = Duration::from_secs(62);
 
 /// Timers in flight.
@@ -53,7 +56,10 @@ impl Bench {
     /// A service in which as many timers as will be counted were armed and cancelled before.
     fn new() -> Self {
         let clock = ManualClock::new();
-        let builder = TimerService::builder().shards(1).clock(clock.clone());
+        let builder = TimerService::builder()
+            .tick(TICK)
+            .shards(1)
+            .clock(clock.clone());
         let service = builder
             .on_expire(|batch| batch.for_each(|payload| _ = black_box(payload)))
             .start()

@@ -3,7 +3,7 @@ import io.netty.util.Timeout;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 
-/** Netty's wheel: a tick of 1 ms as wheelwork's, and slots for a minute of them. */
+/** Netty's wheel: a tick of 1 ms, and slots for a minute of them. */
 final class Timers {
     /** All tasks run on the wheel's own thread. */
     static final boolean ONE_THREAD = true;

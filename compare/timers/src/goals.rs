@@ -94,7 +94,7 @@ const OVER_INLINE: f64 = 1.5;
 /// From this number of fires a second on it is below that of tokio's timers.
 const BELOW_TOKIO_FROM: usize = 10_000;
 
-/// p99 of the lateness at a tick of 1 ms, up to this number of fires a second.
+/// p99 of the lateness, up to this number of fires a second.
 const LATE_MS_P99: f64 = 1.2;
 const LATE_UP_TO: usize = 1_000;
 

@@ -28,8 +28,18 @@ use crate::entry::Entry;
 use crate::lane::Sender;
 use crate::sync::{Fault, broken};
 
-/// The slack is a tick divided by this.
-pub(crate) const SLACK: u64 = 128;
+/// The slack is at least a tick divided by this.
+const SLACK_PART: u64 = 128;
+
+/// Where that is less, the slack is a tick divided by this, up to `SLACK_NS`: what it is at a tick
+/// of 1 ms. So timers share readings at finer ticks as well.
+const SLACK_PART_FINE: u64 = 16;
+const SLACK_NS: u64 = 1_000_000 / SLACK_PART;
+
+/// By how much a timer that shares a reading is later at most, in nanoseconds.
+pub(crate) fn slack_ns(tick_ns: u64) -> u64 {
+    (tick_ns / SLACK_PART).max(SLACK_NS.min(tick_ns / SLACK_PART_FINE))
+}
 
 /// The most timers that share a reading, beside the timer for which it was made.
 const SHARERS: u32 = if cfg!(loom) { 2 } else { 16 };
@@ -38,8 +48,8 @@ const SHARERS: u32 = if cfg!(loom) { 2 } else { 16 };
 const FIT: u64 = SHARERS as u64 + 1;
 
 /// A thread shares readings after this many readings in quick succession. The last timers before a
-/// pause stay in doubt, and so fire one tick later than necessary. In bursts of a few timers most
-/// timers would be such; at full speed none is.
+/// pause stay in doubt, and so fire later than necessary, by the time to the next drain and a tick.
+/// In bursts of a few timers most timers would be such; at full speed none is.
 const STREAK: u32 = if cfg!(loom) { 1 } else { 64 };
 
 /// A thread's latest reading, shared by timers for its home shard.

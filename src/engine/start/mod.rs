@@ -142,7 +142,7 @@ fn engine<T: Send + 'static>(
     let_go: fn(T),
 ) -> (Arc<Engine<T>>, Backend<T>) {
     let (tick, shards) = (
-        TickLength::new(crate::time::nanos(settings.tick)),
+        TickLength::new(crate::time::nanos(settings.tick())),
         shared.shards(),
     );
     let (counters, stalls, backlogs) = counts(shards);
@@ -151,16 +151,14 @@ fn engine<T: Send + 'static>(
     let engine = Engine {
         cells: Cells::new(shared),
         shared_slack_ns: if shares_readings {
-            tick.nanos() / shared_clock::SLACK
+            shared_clock::slack_ns(tick.nanos())
         } else {
             0
         },
         clock,
         tick,
         spin_ns: spin_ns(settings.spin),
-        wakeup_ns: settings
-            .wakeups
-            .map_or(0, |per_s| 1_000_000_000 / u64::from(per_s.get())),
+        wakeup_ns: settings.wakeup_ns(),
         handler: Users::new(sink.handler),
         channel: sink.channel,
         let_go,
@@ -237,8 +235,8 @@ fn shards<T: Send + 'static>(
 
 /// The number of shards, if the settings are valid.
 fn check(settings: &Settings) -> Result<usize, StartError> {
-    if !(TICK_MIN..=TICK_MAX).contains(&settings.tick) {
-        return Err(StartError::Tick(settings.tick));
+    if !(TICK_MIN..=TICK_MAX).contains(&settings.tick()) {
+        return Err(StartError::Tick(settings.tick()));
     }
     let shards = settings.shards.unwrap_or_else(default_shards);
     if !(1..=SHARDS_MAX).contains(&shards) {

@@ -13,7 +13,8 @@ use std::time::Duration;
 /// All settings except those that depend on the payload's type. The builder's calls say what each
 /// means.
 pub(crate) struct Settings {
-    pub(crate) tick: Duration,
+    /// `None`: [`TICK`].
+    pub(crate) tick: Option<Duration>,
     pub(crate) shards: Option<usize>,
     pub(crate) pinning: Pinning,
     pub(crate) name: String,
@@ -34,10 +35,30 @@ pub(crate) struct Settings {
     pub(crate) hooks: Hooks,
 }
 
+/// The tick, if none was set. Its budget is [`WAKEUPS_PER_S`].
+const TICK: Duration = Duration::from_micros(200);
+
+/// The budget of a shard for which neither a tick nor a spin margin was set: as many wake-ups as a
+/// tick of 1 ms allows.
+const WAKEUPS_PER_S: NonZeroU32 = NonZeroU32::new(1_000).expect("it is not zero");
+
+impl Settings {
+    pub(crate) fn tick(&self) -> Duration {
+        self.tick.unwrap_or(TICK)
+    }
+
+    /// A shard may wake up once in this time, on average. 0: no limit.
+    pub(crate) fn wakeup_ns(&self) -> u64 {
+        let is_usual = self.tick.is_none() && self.spin == Duration::ZERO;
+        let budget = self.wakeups.or(is_usual.then_some(WAKEUPS_PER_S));
+        budget.map_or(0, |per_s| 1_000_000_000 / u64::from(per_s.get()))
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            tick: Duration::from_millis(1),
+            tick: None,
             shards: None,
             pinning: Pinning::default(),
             name: "wheelwork".to_string(),
@@ -112,4 +133,27 @@ pub enum Pinning {
     Cores(Vec<usize>),
     /// Threads are not pinned: the system chooses their cores.
     Off,
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tick_or_a_spin_margin_that_was_set_has_no_budget() {
+        let usual = Settings::default();
+        assert_eq!((usual.tick(), usual.wakeup_ns()), (TICK, 1_000_000));
+        let mut set = Settings {
+            tick: Some(TICK),
+            ..Settings::default()
+        };
+        assert_eq!((set.tick(), set.wakeup_ns()), (TICK, 0));
+        set.wakeups = NonZeroU32::new(500);
+        assert_eq!(set.wakeup_ns(), 2_000_000);
+        let spins = Settings {
+            spin: Duration::from_micros(50),
+            ..Settings::default()
+        };
+        assert_eq!((spins.tick(), spins.wakeup_ns()), (TICK, 0));
+    }
 }

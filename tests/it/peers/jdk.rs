@@ -79,7 +79,9 @@ fn a_run_that_is_longer_than_its_period_delays_the_next() {
         (Missed::Skip, [10, 50, 60, 70, 80, 90]),
     ] {
         let clock = ManualClock::new();
-        let builder = TimerService::builder().clock(clock.clone());
+        let builder = TimerService::builder()
+            .clock(clock.clone())
+            .tick(Duration::from_millis(1));
         let service = builder.dispatch(Dispatch::RayonThreads(1)).start().unwrap();
         let (begins, begun) = mpsc::channel();
         let (end, ends) = mpsc::channel::<()>();

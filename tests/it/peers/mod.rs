@@ -28,14 +28,20 @@ const MS: Duration = Duration::from_millis(1);
 /// A service with one shard that fires inside `advance`.
 fn service() -> (TimerService, ManualClock) {
     let clock = ManualClock::new();
-    let builder = TimerService::builder().clock(clock.clone()).shards(1);
+    let builder = TimerService::builder()
+        .clock(clock.clone())
+        .tick(Duration::from_millis(1))
+        .shards(1);
     (builder.start().unwrap(), clock)
 }
 
 /// The same for futures.
 fn timers() -> (Timers, ManualClock) {
     let clock = ManualClock::new();
-    let builder = TimerService::builder().clock(clock.clone()).shards(1);
+    let builder = TimerService::builder()
+        .clock(clock.clone())
+        .tick(Duration::from_millis(1))
+        .shards(1);
     (Timers::start(builder).unwrap(), clock)
 }
 

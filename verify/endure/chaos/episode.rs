@@ -8,6 +8,7 @@ use crate::ledger::Ledger;
 use crate::wait::Patience;
 use fastrand::Rng;
 use std::fmt;
+use std::num::NonZeroU32;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{self, Sender};
@@ -51,7 +52,10 @@ struct Draw {
     is_typed: bool,
     dispatch: usize,
     shards: usize,
-    tick: Duration,
+    /// `None`: the library's, with its budget of wake-ups.
+    tick: Option<Duration>,
+    /// A budget of wake-ups a second.
+    budget: Option<NonZeroU32>,
     max_pending: Option<usize>,
     spin: Duration,
     actors: usize,
@@ -80,7 +84,9 @@ impl Draw {
             is_typed: rng.bool(),
             dispatch: rng.usize(..5),
             shards: rng.usize(1..=3),
-            tick: Duration::from_micros([50, 1_000, 1_000, 10_000][rng.usize(..4)]),
+            tick: [Some(50), Some(1_000), None, Some(10_000)][rng.usize(..4)]
+                .map(Duration::from_micros),
+            budget: NonZeroU32::new([0, 0, 100, 1_000][rng.usize(..4)]),
             max_pending: (rng.u32(..5) == 0).then(|| rng.usize(1..2_000)),
             spin: Duration::from_micros(if rng.u32(..5) == 0 { 100 } else { 0 }),
             actors: rng.usize(if full { 2..8 } else { 0..2 }),
@@ -98,11 +104,15 @@ impl Draw {
     }
 
     fn settings<C: Cargo>(self, builder: Builder<C>) -> Builder<C> {
-        let builder = builder
-            .tick(self.tick)
-            .shards(self.shards)
-            .spin(self.spin)
-            .name("chaos");
+        let builder = match self.tick {
+            Some(tick) => builder.tick(tick),
+            None => builder,
+        };
+        let builder = match self.budget {
+            Some(per_s) => builder.max_wakeups_per_s(per_s),
+            None => builder,
+        };
+        let builder = builder.shards(self.shards).spin(self.spin).name("chaos");
         let builder = builder
             .on_panic(|_| ())
             .on_late(Duration::from_millis(50), |_| ())

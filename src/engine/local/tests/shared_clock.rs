@@ -279,3 +279,13 @@ fn without_slack_nothing_is_shared() {
     (0..10 * STREAK).for_each(|_| shared_clock.note(5, 0, || Some(&mut lane)));
     assert_eq!(shared_clock.left, 0);
 }
+
+/// At a tick of 1 ms or more a 128th of it; as much at finer ticks, down to a 16th of the tick.
+#[test]
+fn the_slack_follows_the_tick() {
+    let ticks = [
+        1_000, 50_000, 100_000, 125_000, 200_000, 1_000_000, 16_000_000,
+    ];
+    let slacks = [62, 3_125, 6_250, 7_812, 7_812, 7_812, 125_000];
+    assert_eq!(ticks.map(slack_ns), slacks);
+}
