@@ -442,8 +442,12 @@ impl fmt::Debug for PostgresBuilder {
 }
 
 /// How long a transaction of the node's own may stand still. If its connection has died silently,
-/// the node's next one waits for it: not until patience ends.
+/// the node's next one waits for it: not until patience ends. Without patience nothing waits.
 pub(super) fn idle_of(lasts: Duration, patience: Duration) -> Duration {
-    let long = (lasts / 2).min(patience / 4);
-    long.clamp(IDLE_MIN, IDLE_MAX)
+    let wait = if patience.is_zero() {
+        IDLE_MAX
+    } else {
+        patience / 4
+    };
+    (lasts / 2).min(wait).clamp(IDLE_MIN, IDLE_MAX)
 }

@@ -215,6 +215,13 @@ fn a_transaction_of_a_dead_connection_is_rolled_back_before_patience_ends() {
     }
 }
 
+/// On a busy machine it would be rolled back although its node lives.
+#[test]
+fn without_patience_a_transaction_may_stand_for_half_a_lease() {
+    let idle = |lease| idle_of(Duration::from_secs(lease), Duration::ZERO).as_millis();
+    assert_eq!([1, 15, 60].map(idle), [500, 7_500, 10_000]);
+}
+
 /// The first messages of a client of a server that does not end one statement. Returns what the
 /// client has asked for on its second connection.
 fn serve_one_statement_for_ever(server: TcpListener) -> [u32; 3] {
