@@ -4,6 +4,7 @@ use super::client::DurableClient;
 use crate::handler::error::DurableError;
 #[cfg(feature = "serde")]
 use crate::handler::typed_kind::KindOf;
+use crate::queue::link::DurableShared;
 use crate::queue::request::{NewTimer, Request};
 use crate::queue::ticket::Ticket;
 use crate::store::row::{DurableId, RowMore, limit_ms};
@@ -116,7 +117,12 @@ impl<'a> TimerBuilder<'a> {
     fn arming(mut self) -> Result<(&'a DurableClient, NewTimer), DurableError> {
         let client = self.client;
         let mut timer = client.new_timer(&self.kind, self.key, self.when, self.payload, None)?;
-        self.more.expires = self.not_after.map(|when| client.shared.due(when));
+        if let Some(not_after) = self.not_after {
+            // Both count from one reading of the clock. Two might lie in two milliseconds.
+            let now = client.shared.now_at_most();
+            timer.due = DurableShared::due_from(|| now, self.when);
+            self.more.expires = Some(DurableShared::due_from(|| now, not_after));
+        }
         if let Some(expires) = self.more.expires
             && expires < timer.due
         {
@@ -186,5 +192,24 @@ impl DurableClient {
         let kind = kind.kind_name();
         let payload = self.encode_for(kind, value)?;
         Ok(self.timer(kind, when, payload))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Durable, Memory};
+    use std::time::Duration;
+
+    /// Of two readings of the clock some would lie in two milliseconds.
+    #[test]
+    fn a_timer_expires_so_long_after_it_is_due() {
+        let timers = Durable::builder(Memory::new()).start().unwrap();
+        let hour = Duration::from_secs(3_600);
+        for _ in 0..200_000 {
+            let timer = timers.timer("mail", hour, "late").not_after(2 * hour);
+            let (_, timer) = timer.arming().unwrap();
+            let expires = timer.more.unwrap().expires;
+            assert_eq!(expires, Some(timer.due.after(hour)));
+        }
     }
 }

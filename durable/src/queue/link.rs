@@ -251,10 +251,14 @@ impl DurableShared {
 
     /// The deadline of a timer, from what its caller has said.
     pub(crate) fn due(&self, when: When) -> StoreTime {
+        Self::due_from(|| self.now_at_most(), when)
+    }
+
+    /// The same, where a delay counts from what `now` says.
+    pub(crate) fn due_from(now: impl FnOnce() -> SystemTime, when: When) -> StoreTime {
         match when {
             When::At(time) => StoreTime::due_at(time),
-            When::After(delay) => self
-                .now_at_most()
+            When::After(delay) => now()
                 .checked_add(delay)
                 .map_or(StoreTime::MAX, StoreTime::due_at),
         }
