@@ -197,7 +197,8 @@ impl DurableClient {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Durable, Memory};
+    use crate::api::client::Durable;
+    use crate::stores::memory::Memory;
     use std::time::Duration;
 
     /// Of two readings of the clock some would lie in two milliseconds.
