@@ -42,12 +42,14 @@ pub enum Missed {
     /// Missed runs are left out. The next run comes one period after the late run has ended, and
     /// all later runs move with it.
     Delay,
-    /// Missed runs are made up for, one a tick, up to this number. The others are left out.
+    /// Missed runs are made up for, one a tick (beyond the budget of wake-ups one a millisecond),
+    /// up to this number. The others are left out.
     Burst(u32),
 }
 
 impl Missed {
-    /// All missed runs are made up for, one a tick.
+    /// All missed runs are made up for, one a tick (beyond the budget of wake-ups one a
+    /// millisecond).
     pub const BURST_ALL: Self = Self::Burst(u32::MAX);
 }
 

@@ -8,7 +8,8 @@
 pub(super) const NAP_MIN_NS: u64 = 1_000_000;
 
 /// A nap lasts at most this part of the time since the last ring, or since the shard was busy. So
-/// the shard is rung for at most about 60 times a second, whatever timers are armed.
+/// the shard is rung for at most about 60 times a second, whatever timers are armed that are due in
+/// a shortest nap or later.
 const NAP_SHARE: u64 = 16;
 
 /// The longest nap while messages come.

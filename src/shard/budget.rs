@@ -53,10 +53,10 @@ impl Budget {
         }
     }
 
-    /// Counts a wake-up, which costs something if timers fired. (Other wake-ups come no more often
-    /// than a full millisecond, and are few.) Returns the grid for the next one. A busy shard is
+    /// Counts a wake-up. Only a nap that has come to its end, with nothing due, is not charged:
+    /// naps last a millisecond at least. Returns the grid for the next wake-up. A busy shard is
     /// over budget: each of its wake-ups takes in many messages.
-    pub(super) fn spend(&mut self, now_ns: u64, fired: bool, is_busy: bool) -> Grid {
+    pub(super) fn spend(&mut self, now_ns: u64, is_charged: bool, is_busy: bool) -> Grid {
         if self.cost_ns == 0 {
             return Grid(1);
         }
@@ -69,7 +69,7 @@ impl Budget {
         let is_over = self.saved_ns < self.cost_ns;
         // The debt is at most one wake-up. With a greater debt a shard would be coarse for long
         // after it was busy.
-        if fired {
+        if is_charged {
             self.saved_ns = (self.saved_ns - self.cost_ns).max(-self.cost_ns);
         }
         if is_over || is_busy {
@@ -134,9 +134,9 @@ mod tests {
     }
 
     #[test]
-    fn wake_ups_for_messages_cost_nothing() {
+    fn naps_cost_nothing() {
         let mut budget = budget();
-        assert!((1..10_000).all(|tenth| budget.spend(tenth * MS / 10, false, false) == Grid(1)));
+        assert!((1..10_000).all(|ms| budget.spend(ms * MS / 10, false, false) == Grid(1)));
         let fired = (0..100).take_while(|_| budget.spend(1_000 * MS, true, false) == Grid(1));
         assert_eq!(fired.count() as i64, SAVED_MAX);
     }

@@ -71,6 +71,8 @@ pub(crate) fn run(mut shard: ColdDrop<Shard>, host: &dyn Host, review: &mut dyn 
     let mut budget = Budget::new(host.wakeup_ns(), tick, host.clock().now_ns());
     let mut held_nap = HELD_NAP;
     let (mut wakes, mut review_at_ns) = (Wakes::default(), 0);
+    // Whether nothing but its own end was to end the last nap.
+    let mut was_nap = false;
     while !host.is_stopped() {
         let turn = turn(shard, host.clock());
         let now_ns = turn.now_ns;
@@ -101,7 +103,8 @@ pub(crate) fn run(mut shard: ColdDrop<Shard>, host: &dyn Host, review: &mut dyn 
             continue;
         }
         let is_busy = arrivals.is_busy();
-        let grid = budget.spend(now_ns, turn.dispatched > 0, is_busy);
+        let is_charged = turn.dispatched > 0 || !was_nap;
+        let grid = budget.spend(now_ns, is_charged, is_busy);
         let nap_until_ns = if is_busy && grid.is_coarse() {
             // To the next point of the grid: such a nap is not announced, so timers share readings
             // of the clock meanwhile.
@@ -123,18 +126,19 @@ pub(crate) fn run(mut shard: ColdDrop<Shard>, host: &dyn Host, review: &mut dyn 
         } else {
             (u64::MAX, longest)
         };
-        let gives_back_at_ns = shard.gives_back_at_ns();
+        let other_ns = upkeep_ns
+            .min(look_ns)
+            .min(put_off_ns)
+            .min(shard.gives_back_at_ns());
+        was_nap = nap_until_ns <= other_ns
+            && tick.floor(Nanos(nap_until_ns)).0 <= next_wakeup(shard, grid);
         drained_asleep = sleep(
             shard,
             host,
             &mut wakes,
             grid,
             tick.floor(Nanos(now_ns)).0,
-            nap_until_ns
-                .min(upkeep_ns)
-                .min(look_ns)
-                .min(put_off_ns)
-                .min(gives_back_at_ns),
+            nap_until_ns.min(other_ns),
             longest,
         );
     }
