@@ -130,7 +130,8 @@ pub(crate) fn run(mut shard: ColdDrop<Shard>, host: &dyn Host, review: &mut dyn 
             .min(look_ns)
             .min(put_off_ns)
             .min(shard.gives_back_at_ns());
-        was_nap = nap_until_ns <= other_ns
+        was_nap = nap_until_ns != u64::MAX
+            && nap_until_ns <= other_ns
             && tick.floor(Nanos(nap_until_ns)).0 <= next_wakeup(shard, grid);
         drained_asleep = sleep(
             shard,
