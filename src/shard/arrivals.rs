@@ -75,7 +75,7 @@ impl Arrivals {
             self.per_nap = self.since_messages.saturating_mul(NAP_MIN_NS) / since_ns;
             (self.since_ns, self.since_messages) = (now_ns, 0);
         }
-        if rings != self.rings || self.time_of(BUSY_PER_MS) < NAP_MIN_NS {
+        if rings != self.rings || self.is_busy() {
             (self.rings, self.last_haste_ns) = (rings, now_ns);
         }
     }

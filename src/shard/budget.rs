@@ -53,9 +53,9 @@ impl Budget {
         }
     }
 
-    /// Counts a wake-up. Only a nap that has come to its end, with nothing due, is not charged:
-    /// naps last a millisecond at least. Returns the grid for the next wake-up. A busy shard is
-    /// over budget: each of its wake-ups takes in many messages.
+    /// Counts a wake-up. Only a nap that has come to its end, with nothing due, is not to be
+    /// charged: naps last a millisecond at least. Returns the grid for the next wake-up. A busy
+    /// shard is over budget: each of its wake-ups takes in many messages.
     pub(super) fn spend(&mut self, now_ns: u64, is_charged: bool, is_busy: bool) -> Grid {
         if self.cost_ns == 0 {
             return Grid(1);

@@ -71,8 +71,9 @@ pub(crate) fn run(mut shard: ColdDrop<Shard>, host: &dyn Host, review: &mut dyn 
     let mut budget = Budget::new(host.wakeup_ns(), tick, host.clock().now_ns());
     let mut held_nap = HELD_NAP;
     let (mut wakes, mut review_at_ns) = (Wakes::default(), 0);
-    // Whether nothing but its own end was to end the last nap.
-    let mut was_nap = false;
+    // The tick from which on the next wake-up is not charged: the end of a nap before which nothing
+    // is due.
+    let mut free_from = u64::MAX;
     while !host.is_stopped() {
         let turn = turn(shard, host.clock());
         let now_ns = turn.now_ns;
@@ -103,7 +104,8 @@ pub(crate) fn run(mut shard: ColdDrop<Shard>, host: &dyn Host, review: &mut dyn 
             continue;
         }
         let is_busy = arrivals.is_busy();
-        let is_charged = turn.dispatched > 0 || !was_nap;
+        let now = tick.floor(Nanos(now_ns)).0;
+        let is_charged = turn.dispatched > 0 || now < free_from;
         let grid = budget.spend(now_ns, is_charged, is_busy);
         let nap_until_ns = if is_busy && grid.is_coarse() {
             // To the next point of the grid: such a nap is not announced, so timers share readings
@@ -130,15 +132,16 @@ pub(crate) fn run(mut shard: ColdDrop<Shard>, host: &dyn Host, review: &mut dyn 
             .min(look_ns)
             .min(put_off_ns)
             .min(shard.gives_back_at_ns());
-        was_nap = nap_until_ns != u64::MAX
-            && nap_until_ns <= other_ns
-            && tick.floor(Nanos(nap_until_ns)).0 <= next_wakeup(shard, grid);
+        let nap_to = (nap_until_ns < other_ns).then(|| tick.floor(Nanos(nap_until_ns)).0);
+        free_from = nap_to
+            .filter(|&nap_to| nap_to <= next_wakeup(shard, grid))
+            .unwrap_or(u64::MAX);
         drained_asleep = sleep(
             shard,
             host,
             &mut wakes,
             grid,
-            tick.floor(Nanos(now_ns)).0,
+            now,
             nap_until_ns.min(other_ns),
             longest,
         );
