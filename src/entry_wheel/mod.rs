@@ -47,8 +47,8 @@ const STORM_MOVES: u64 = 2048;
 
 /// If there are more dead entries than this, and more messages than this wait in lanes, a call of
 /// `advance` before which tombstones came moves up to `MANY_MOVES` entries beside what inserts have
-/// paid for, in some 0.4 ms. The dead entries and their tombstones take 20 MB then, and the
-/// messages take their memory in the lanes as well.
+/// paid for. The dead entries and their tombstones take 20 MB then, and the messages take their
+/// memory in the lanes as well.
 const DEAD_MANY: u64 = 1 << 20;
 const MANY_MOVES: u64 = 32_768;
 
