@@ -1,9 +1,10 @@
 //! A timer service for programs that arm and cancel timers by the million, from many threads.
 //!
 //! Request timeouts, idle connections, heartbeats, retries, delayed messages: most such timers are
-//! cancelled long before they are due. wheelwork makes arming and cancelling cheap on any number of
-//! threads. They take no lock, and they write to no memory that all threads write to. Once warm
-//! they allocate nothing, except to box a closure larger than three words.
+//! cancelled long before they are due. wheelwork makes arming and cancelling cheap on many threads.
+//! They take no lock (but at a thread's first call to a shard), and touch memory that all threads
+//! share about once in 64 calls, or in each if the number of pending timers is limited. Once warm
+//! they seldom allocate, except to box a closure larger than three words.
 //!
 //! ```
 //! use std::time::Duration;
@@ -27,7 +28,7 @@
 //! - [`Builder`] has the settings: [`tick`](Builder::tick), [`shards`](Builder::shards),
 //!   [`dispatch`](Builder::dispatch), hooks and others. The defaults suit most programs.
 //! - [`after`] arms a timer without a service of your own.
-//! - [`TimerGroup`] has the timers of one owner, to pause, resume and cancel them at once.
+//! - [`TimerGroup`] has the timers of one owner, to pause, resume and cancel them by one call.
 //! - [`RetryPolicy`] and [`spread()`] give delays: after failed attempts, and for timers that
 //!   should not run all at once.
 //! - [`ManualClock`] moves time by hand, for tests. `testing::block_on` moves it for async code.

@@ -3,7 +3,8 @@
 //! [`Durable`] keeps timers in a store: [`Redb`], one file for one process; `Postgres` (feature
 //! `postgres`), a database that many machines share; or [`Memory`], for tests. A timer is a kind,
 //! which names its handler, and a payload of bytes. Those that are due soon are timers of a
-//! [`TimerService`](wheelwork::TimerService), so they fire at the millisecond, without polling.
+//! [`TimerService`](wheelwork::TimerService), so they fire within some
+//! milliseconds, without polling.
 //!
 //! What is promised, and how each promise is tested, is in `docs/promises.md`. The [`guide`]
 //! explains each task with examples.

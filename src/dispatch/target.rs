@@ -10,8 +10,8 @@ use std::sync::Arc;
 /// All services of a process that say [`Rayon`](Self::Rayon) share one pool, so each further
 /// service costs one thread: its shard's. They also share its workers:
 ///
-/// - While all workers are blocked, no service of the pool fires. A slow task delays nobody while a
-///   worker is idle, whatever service it belongs to.
+/// - While all workers are blocked, no service of the pool fires. A slow task delays others by at
+///   most 2 ms while a worker is idle, whatever service it belongs to.
 /// - Tasks that block until another timer fires can block all workers. Then that timer has no
 ///   worker, and none of them ever goes on. This holds across services.
 /// - A task that waits inside rayon (`join`, `scope`, parallel iterators) may run tasks of any of

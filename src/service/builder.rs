@@ -376,10 +376,11 @@ impl<T: Send + 'static> Builder<T> {
     /// spins until the deadline. Default: none.
     ///
     /// Linux wakes a thread some 0.1 ms late. With a margin of 100 us the shard's thread is awake
-    /// at the tick: p99 of the lateness is 0.03 ms at a tick of 10 us. Other systems may wake it
-    /// later, and need a greater margin. The cost is one core for the time of each margin; if
-    /// timers follow each other within the margin, that core is busy all the time. With
-    /// [`Duration::MAX`] a shard never sleeps and is never rung: for a core that it has to itself.
+    /// at the tick: p99 of the lateness is 0.03 to 0.06 ms at a tick of 10 us, by the machine.
+    /// Other systems may wake it later, and need a greater margin. The cost is one core for the
+    /// time of each margin; if timers follow each other within the margin, that core is busy all
+    /// the time. With [`Duration::MAX`] a shard never sleeps and is never rung: for a core that it
+    /// has to itself.
     ///
     /// A shard that waits for workers that are behind ([`held`](crate::Machinery::held)) naps,
     /// whatever its margin.
@@ -402,13 +403,14 @@ impl<T: Send + 'static> Builder<T> {
 
     /// A budget of wake-ups a second for each shard, on average. Default: 1,000, and no limit if a
     /// [`tick`](Self::tick) or a [`spin`](Self::spin) margin was set. With a tick of more than half
-    /// a millisecond it has no effect.
+    /// a millisecond it has no effect. It is no limit: beyond it a shard still wakes up a thousand
+    /// times a second, and more often where messages ring or the pool has no room.
     ///
     /// Within the budget a shard wakes up at the tick of each due timer. Beyond it what is due
     /// fires at the next full millisecond, as with a tick of 1 ms. So does what is due while more
     /// than 4,096 timers a millisecond are armed or cancelled. A shard saves up to 64 wake-ups for
-    /// a burst. Naps in which it waits for messages are not charged. They come at most once a
-    /// millisecond.
+    /// a burst. Naps in which it waits for messages are charged only if one of
+    /// these rings.
     ///
     /// A wake-up takes some 25 us of CPU. With a tick of 100 us and no budget, 10,000 timers a
     /// second that fire at random times cause 6,000 wake-ups a second. With the default settings

@@ -13,8 +13,8 @@ static GLOBAL: StartOnce<ManuallyDrop<TimerService>> = StartOnce::new();
 
 /// Runs a closure after `delay`, on the service for callbacks that the whole process shares.
 ///
-/// It is [`schedule`](ServiceHandle::schedule) on [`global`], and all that is said there holds: it
-/// never runs early, and a panic is caught. [`global`] has the calls for the id that is returned:
+/// It is [`schedule`](ServiceHandle::schedule) on [`global`], and all that is said there holds, and
+/// a panic is caught. [`global`] has the calls for the id that is returned:
 /// [`cancel`](ServiceHandle::cancel), [`reschedule`](ServiceHandle::reschedule) and others. A
 /// closure that has not run when the process ends does not run.
 ///

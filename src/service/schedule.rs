@@ -14,11 +14,11 @@ use std::time::{Duration, Instant, SystemTime};
 impl<T: Send + 'static> ServiceHandle<T> {
     /// Arms a timer: after `delay` the payload goes to the handler, or the closure is run.
     ///
-    /// It fires at the first tick at or after now + `delay`, never before. (Beyond the budget of
-    /// wake-ups it fires at the next full millisecond, see
+    /// It fires at the first tick at or after now + `delay`, and not before: `docs/limits.md` has
+    /// the exceptions. (Beyond the budget of wake-ups it fires at the next full millisecond, see
     /// [`max_wakeups_per_s`](crate::Builder::max_wakeups_per_s).) A delay of zero fires at the next
-    /// tick. Deadlines reach 292 years from the service's start (142 years at a tick of
-    /// 1 us); a longer delay, such as [`Duration::MAX`], acts as the longest one.
+    /// tick. Deadlines reach 292 years from the service's start (142 years at a tick of 1 us); a
+    /// longer delay, such as [`Duration::MAX`], acts as the longest one.
     ///
     /// A thread that arms some million timers a second reads the clock once for a few of them.
     /// These are late by up to 7.8 us at the default tick. If the thread is interrupted between two

@@ -81,9 +81,10 @@ impl Durable {
     }
 
     /// Stops: no handler is called any more. Waits for the handlers that run, and until their
-    /// answers are stored. All other timers stay stored: those that are not due, those that wait
-    /// for a handler, and those whose handler's future was not polled yet. The store is closed when
-    /// this returns.
+    /// answers are stored. (If a transaction or a full disk holds up an answer for 5 s, the stop
+    /// ends without it, and that timer fires again.) All other timers stay stored: those that are
+    /// not due, those that wait for a handler, and those whose handler's future was not polled yet.
+    /// The store is closed when this returns.
     ///
     /// It blocks its thread. In async code call [`stop_async`](Self::stop_async).
     ///
@@ -380,8 +381,8 @@ impl DurableClient {
     /// [`cancel_many`](Self::cancel_many). Other calls have their turn between the slices, so the
     /// timers are not cancelled at one instant. A timer that is armed meanwhile may be cancelled,
     /// or not. A timer that another node moves meanwhile may stay, and so may one that has waited
-    /// for a handler and is released by another node. If the service stops meanwhile, a part of
-    /// the timers is cancelled.
+    /// for a handler and is released by another node, and one that a transaction has locked. If the
+    /// service stops meanwhile, a part of the timers is cancelled.
     ///
     /// # Errors
     /// As [`cancel`](Self::cancel). Cost: all rows of the store are read.

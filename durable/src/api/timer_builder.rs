@@ -57,10 +57,10 @@ impl<'a> TimerBuilder<'a> {
         self
     }
 
-    /// The timer is not handed out after this time. If it could not be handed out before, because
-    /// no program ran, or because all places of its kind were taken, it becomes a dead letter,
-    /// [`Cause::Expired`](crate::Cause::Expired), when it is found to be due. An attempt that has
-    /// begun goes on.
+    /// The timer is not handed out after this time, as far as the node knows the store's time. If
+    /// it could not be handed out before, because no program ran, or because all places of its kind
+    /// were taken, it becomes a dead letter, [`Cause::Expired`](crate::Cause::Expired), when it is
+    /// found to be due. An attempt that has begun goes on.
     ///
     /// A timer whose handler fails becomes a dead letter at once if its next attempt would come
     /// after this time. The cause is that failure. One that is put off beyond it

@@ -81,8 +81,9 @@ impl<T: OutboxClient> OutboxWithin<'_, T> {
         self.transaction.id(&call).map(durable_id)
     }
 
-    /// Cancels a timer. `true`: no handler is given it, once the transaction is committed. Until
-    /// then it does not fire, and other calls that would end or move it wait.
+    /// Cancels a timer. `true`: no handler is given it, once the transaction is committed. (A timer
+    /// with a calendar may still make the run that was handed out.) Until then it does not fire,
+    /// and other calls that would end or move it wait.
     ///
     /// # Errors
     /// Those of the database.
