@@ -197,8 +197,9 @@ impl<K: Hash + Eq + Clone, V> DelayMap<K, V> {
     ///
     /// Costs what [`DelayQueue::peek`] does: it looks at all values of the wheel's first slot that
     /// has any. With the default tick, values that have 13 s to 56 min left share a slot if they
-    /// expire within the same 13 s, and those that have more if within the same 56 min. If ten
-    /// thousand do, each call looks at ten thousand.
+    /// expire within the same 13 s, those that have up to 9.9 days if within the same 56 min, and
+    /// those that have more if within the same 9.9 days. If ten thousand do, each call looks at ten
+    /// thousand.
     #[must_use]
     pub fn peek(&self) -> Option<(&K, &V)> {
         let (key, value) = self.queue.get(self.queue.peek()?)?;

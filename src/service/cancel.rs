@@ -76,11 +76,11 @@ impl<T: Send + 'static> ServiceHandle<T> {
     /// does not run and will not run. `Ok(true)` where [`cancel`](Self::cancel) returns `true`.
     ///
     /// A timer that has not fired is cancelled without waiting. Otherwise the call waits for the
-    /// handlers that are in progress now, of all timers, each with up to 1,024 timers that it has
-    /// claimed. It does not wait for handlers that begin later. Calls that wait at the same time
-    /// share a lock. If another thread cancels the timer at the same time, the call does not wait
-    /// until that thread has dropped the payload. In a process that was forked off it waits for
-    /// no task, because the tasks run in the parent.
+    /// jobs that are in progress now, of all timers. A job has the tasks of up to 1,024 timers;
+    /// those of them that have not begun are waited for too. It does not wait for jobs that begin
+    /// later. Calls that wait at the same time share a lock. If another thread cancels the timer at
+    /// the same time, the call does not wait until that thread has dropped the payload. In a
+    /// process that was forked off it waits for no task, because the tasks run in the parent.
     ///
     /// # Errors
     /// [`InsideTaskError`] inside a task, a handler, a hook or an executor's function, of this

@@ -216,8 +216,9 @@ impl<T: Send + 'static> ServiceHandle<T> {
         self.engine.clock.system_time()
     }
 
-    /// When the shard with this number has something to do next, as of its last turn. `None`:
-    /// nothing is pending in it, or there is no such shard.
+    /// When the shard with this number has something to do next, as of its last turn. `None`: it
+    /// knew of nothing to do then, the service has stopped, or there is no such shard. Timers that
+    /// are paused, or that the shard has not taken in yet, do not count.
     ///
     /// The answer is at or before the earliest deadline of the timers that the shard has taken in.
     /// It may be before that deadline, if a timer was cancelled or moved, or if many timers lie in

@@ -1,5 +1,5 @@
-//! Many: calls for many timers at once. A call reads the clock once, rings each doorbell at most
-//! once, and prefetches cells.
+//! Many: calls for many timers at once. A call reads the clock once, rings a doorbell at most once
+//! for each 64 timers, and prefetches cells.
 
 use super::handle::ServiceHandle;
 use crate::cell::{Content, DueAt, Payload};
@@ -51,7 +51,8 @@ fn ids_in_chunks(ids: impl IntoIterator<Item = TimerId>, mut f: impl FnMut(&[Tim
 
 impl<T: Send + 'static> ServiceHandle<T> {
     /// Arms many timers, as [`schedule`](Self::schedule) arms one. Returns a result for each, in
-    /// order. All delays count from one reading of the clock. The shard is woken at most once.
+    /// order. All delays count from one reading of the clock. The shard is woken at most
+    /// once for each 64 timers, mostly once in all.
     ///
     /// # Errors
     /// Each result is that of a [`schedule`](Self::schedule).

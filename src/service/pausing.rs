@@ -23,7 +23,7 @@ impl<T: Send + 'static> ServiceHandle<T> {
     ///    nanosecond. [`deadline`](Self::deadline) is `None`.
     ///  - [`reschedule`](Self::reschedule) sets what is left, and the timer stays paused.
     ///  - A stop hands it back with what is left. A stop that fires all fires it too. A drain does
-    ///    not wait for it.
+    ///    not wait for it. A periodic timer, or one of a calendar, ends at a stop.
     ///  - A periodic timer that runs just now does not run again until it is resumed. What is left
     ///    then is counted from the end of the run.
     ///  - A timer for a time of day, or of a calendar, looks at the wall clock when it is resumed.
@@ -33,9 +33,10 @@ impl<T: Send + 'static> ServiceHandle<T> {
     /// What is left is counted from the deadline that [`deadline`](Self::deadline) gives, with the
     /// exception that [`remaining`](Self::remaining) names.
     ///
-    /// Any thread may call this. It takes no lock. Cost: a reading of the clock, two
-    /// compare-and-swaps and one message. While another thread moves the timer, pauses or resumes
-    /// it, the call waits some nanoseconds for that thread.
+    /// Any thread may call this. It takes no lock, with the exceptions that
+    /// [`cancel`](Self::cancel) names. Cost: a reading of the clock, two compare-and-swaps and one
+    /// message. While another thread moves the timer, pauses or resumes it, the call waits some
+    /// nanoseconds for that thread.
     ///
     /// # Example
     /// ```

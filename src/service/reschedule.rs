@@ -21,11 +21,11 @@ impl<T: Send + 'static> ServiceHandle<T> {
     /// A periodic timer is moved with all its later runs. If two threads move a timer at the same
     /// time, one call takes effect after the other.
     ///
-    /// Lock-free, from any thread, unless another thread is just [pausing](Self::pause) or resuming
-    /// this timer: then the call waits for that thread. Cost: a later deadline costs one
-    /// compare-and-swap and no message; the shard learns of it when the old deadline comes. An
-    /// earlier deadline costs two messages. So does one that is more than 262,143 ticks after the
-    /// tick at which the timer is filed.
+    /// Lock-free, from any thread, with the exceptions that [`cancel`](Self::cancel) names. Also,
+    /// if another thread is just [pausing](Self::pause) or resuming this timer, the call waits for
+    /// that thread. Cost: a later deadline costs one compare-and-swap and no message; the shard
+    /// learns of it when the old deadline comes. An earlier deadline costs two messages. So does
+    /// one that is more than 262,143 ticks after the tick at which the timer is filed.
     ///
     /// # Example
     /// ```

@@ -26,9 +26,10 @@ impl<T: Send + 'static> ServiceHandle<T> {
     /// them in, up to a millisecond. If the shard or the thread is held up just then, they are
     /// later by that time.
     ///
-    /// Lock-free, from any thread. Cost: some 30 ns, for a clock reading (which timers may share),
-    /// a free cell and a message. A closure of more than three words is boxed. If the shard sleeps
-    /// past the deadline it is woken, at the cost of a system call.
+    /// Lock-free, from any thread, with the exceptions that [`cancel`](Self::cancel) names. Cost:
+    /// some 30 ns, for a clock reading (which timers may share), a free cell and a message. A
+    /// closure of more than three words is boxed. If the shard sleeps past the deadline it is
+    /// woken, at the cost of a system call.
     ///
     /// # Errors
     /// [`Stopped`](ScheduleError::Stopped) after the service has stopped, and in a process that was

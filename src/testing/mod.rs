@@ -3,7 +3,8 @@
 //!
 //! [`future::sleep`](crate::future::sleep()) and the other functions of [`future`](crate::future)
 //! run on that clock, on this thread. So the code under test needs no change, and tests can run in
-//! parallel. A day takes no time, and every run is the same.
+//! parallel. A day takes no time, and every run is the same, unless the code uses other threads or
+//! random times.
 //!
 //! # Example
 //! ```

@@ -21,8 +21,9 @@ pub type HandlerResult = Result<(), Box<dyn Error + Send + Sync>>;
 ///
 /// # Exactly once
 /// A timer may be delivered more than once: if the process ends between the handler's work and the
-/// store's note of it. A handler whose work must not be done twice passes on
-/// [`id`](Self::id) as the key of an idempotent request.
+/// store's note of it. A handler whose work must not be done twice passes on [`id`](Self::id) as
+/// the key of an idempotent request. A timer with a calendar keeps its id in all its runs: there,
+/// make the key of what the run is for, such as the day.
 ///
 /// # Example
 /// ```
@@ -160,10 +161,10 @@ impl Delivery {
         self.row.traceparent()
     }
 
-    /// A number that rises each time the store is opened, or where nodes share it, each time
-    /// another node takes over the timer's partition. A system that remembers the greatest one that
-    /// it has seen for this timer, or for its key, and refuses smaller ones, is safe from handlers
-    /// of a process that was thought dead.
+    /// A number that rises each time a program opens the store (but not when a store comes back by
+    /// itself), or where nodes share it, each time another node takes over the timer's partition. A
+    /// system that remembers the greatest one that it has seen for this timer, or for its key, and
+    /// refuses smaller ones, is safe from handlers of a process that was thought dead.
     #[must_use]
     pub fn fence(&self) -> u64 {
         self.fence

@@ -68,10 +68,10 @@ impl Redb {
     ///
     /// If all pages that lead to a timer are sound, the timer is in the new file as it was. A timer
     /// that was found in a damaged page, or in an older version of one, may have fired or been
-    /// cancelled since. It is a *dead letter* in the new file, `Failed` with the reason "salvaged
-    /// from a damaged file", so it does not fire by itself: look at it, and
-    /// [revive](crate::DurableClient::revive) or [discard](crate::DurableClient::discard_dead) it.
-    /// The report says what could not be read.
+    /// cancelled since. It is a *dead letter* in the new file, `Failed` with a reason that begins
+    /// with "salvaged from a damaged file" (a letter that was dead before keeps its cause). It does
+    /// not fire by itself: look at it, and [revive](crate::DurableClient::revive) or
+    /// [discard](crate::DurableClient::discard_dead) it. The report says what could not be read.
     ///
     /// If the file is sound, this copies it. A million timers take about 3 s. The call keeps some
     /// 20 bytes in memory for each timer, and all of each doubtful one. If the header is lost, all
