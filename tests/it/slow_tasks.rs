@@ -1,5 +1,5 @@
-//! Promise: a slow task does not hold up others while a worker is idle, and a pool whose workers are
-//! all blocked loses nothing.
+//! Promise: a slow task does not hold up others while a worker is idle, and a pool whose workers
+//! are all blocked loses nothing.
 //!
 //! Nothing is measured: the slow task waits for the others, so that a task which waits behind it
 //! hangs the test.

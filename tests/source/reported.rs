@@ -44,8 +44,8 @@ const DOCUMENTS: [(&str, MakesTables); 3] = [
     }),
 ];
 
-/// The reports: of most workloads, and of those whose number of timers is a rate or a window.
-const REPORTS: [&str; 2] = ["compare/report/timers.json", "compare/report/rates.json"];
+/// What all tables are made of.
+const REPORT: &str = "compare/report/timers.json";
 
 /// The tables of timers in flight, each of one workload.
 const IN_FLIGHT: [(&str, &str); 2] = [
@@ -346,6 +346,16 @@ fn columns() -> Vec<(&'static str, Vec<Column>)> {
         let of = |(head, rate)| column(head, "w10", [threads, rate], "cpu_percent", three);
         RATES.map(of).into_iter().collect()
     };
+    let fired = |figure| {
+        const RATES: [(&str, &str); 4] = [
+            ("100", "100"),
+            ("1,000", "1000"),
+            ("10,000", "10000"),
+            ("100,000", "100000"),
+        ];
+        let of = |(head, rate)| column(head, "w9", ["1", rate], figure, three);
+        RATES.map(of).into_iter().collect()
+    };
     let (one, two_threads) = (["1", MILLION], ["2", MILLION]);
     let ms = |seconds: f64| format!("{:.0}", seconds * 1e3);
     vec![
@@ -391,6 +401,8 @@ fn columns() -> Vec<(&'static str, Vec<Column>)> {
         ),
         ("answered, one thread", answered("1")),
         ("answered, two threads", answered("2")),
+        ("fired, CPU", fired("cpu_us_per_fire")),
+        ("fired, lateness", fired("late_ms_p99")),
         (
             "memory that goes back",
             vec![
@@ -451,8 +463,7 @@ fn made_anew(document: &str, tables: &[(&str, String)]) -> (String, Vec<String>)
 
 #[test]
 fn the_tables_of_documents_are_made_of_the_report() {
-    let reports: Option<Vec<_>> = REPORTS.into_iter().map(read).collect();
-    let Some(report) = reports.map(|reports| reports.concat()) else {
+    let Some(report) = read(REPORT) else {
         return;
     };
     let lines = lines(&report);

@@ -95,7 +95,7 @@ const OVER_INLINE: f64 = 1.5;
 const BELOW_TOKIO_FROM: usize = 10_000;
 
 /// p99 of the lateness, up to this number of fires a second.
-const LATE_MS_P99: f64 = 1.2;
+const LATE_MS_P99: f64 = 0.3;
 const LATE_UP_TO: usize = 1_000;
 
 /// Per cent of a core that time-outs take which are answered, up to this number of requests a
@@ -446,7 +446,7 @@ mod tests {
             (few, "misses by 2.00 x: 30.00"),
             (many, "holds by 1.25 x: 3.00"),
             (tokio, "holds by 1.17 x: 3.00"),
-            ("w9 at 1000: late_ms_p99 <= 1.2", "misses by 1.25 x: 1.50"),
+            ("w9 at 1000: late_ms_p99 <= 0.3", "misses by 5.00 x: 1.50"),
             ("w9 at 100: late_ms_p99", "not measured"),
         ];
         assert_verdicts(&lines, &expected);
