@@ -51,10 +51,12 @@ pub enum Overlap {
 /// What a timer of a calendar does about missed runs: the clock was set forward, the machine was
 /// suspended, or the run before took too long.
 ///
-/// Timers with a period have [`wheelwork::Missed`](crate::Missed), whose words mean the same. They
-/// may leave all missed runs out, because the next one is never far. A run at nine o'clock that
-/// comes at ten is worth more than none, so a calendar makes one of them up, unless it is told how
-/// late a run may be.
+/// Timers with a period have [`wheelwork::Missed`](crate::Missed), whose words mean nearly the
+/// same. (With `Burst(n)` a calendar makes the first `n` of several missed runs, and the late one
+/// counts; a timer with a period makes the late one, and then the last `n`.) They may leave all
+/// missed runs out, because the next one is never far. A run at nine o'clock that comes at ten is
+/// worth more than none, so a calendar makes one of them up, unless it is told how late a run may
+/// be.
 ///
 /// # Example
 /// ```
@@ -72,8 +74,8 @@ pub enum Missed {
     /// Missed runs are made up for by one run, at once. The default.
     #[default]
     Once,
-    /// Missed runs are made up for, one a tick, up to this number (at least 1). The others are left
-    /// out.
+    /// Missed runs are made up for, one a tick (beyond the budget of wake-ups one a millisecond),
+    /// up to this number (at least 1). The others are left out.
     Burst(u32),
     /// Missed runs that are later than this are left out. The others are made up for by one run, at
     /// once.
@@ -81,6 +83,7 @@ pub enum Missed {
 }
 
 impl Missed {
-    /// All missed runs are made up for, one a tick.
+    /// All missed runs are made up for, one a tick (beyond the budget of wake-ups one a
+    /// millisecond).
     pub const BURST_ALL: Self = Self::Burst(u32::MAX);
 }

@@ -152,7 +152,7 @@ impl<T: Send + 'static> Builder<T> {
     }
 
     /// The number of shards, 1 to 4,096. Each shard is a thread with a wheel of its own. Default:
-    /// one shard for every four cores, at least one.
+    /// one shard for every four cores, rounded up.
     ///
     /// One shard keeps up with several producers. Short tasks that run
     /// [inline](Dispatch::Inline) in a burst end soonest with one shard for every core.
@@ -453,8 +453,9 @@ impl<T: Send + 'static> Builder<T> {
     }
 
     /// Has up to this number of threads of each shard relieve the pool: they run due timers while
-    /// all workers of the pool are blocked. Default: none. Without a pool, and on a manual clock,
-    /// it has no effect.
+    /// all workers of the pool are blocked. Default: none. With an executor they do so too, so what
+    /// is due may then run on a thread that is not the executor's. Inline, with a channel, and on a
+    /// manual clock, it has no effect.
     ///
     /// When no worker has taken a due timer for 10 ms, the shard starts a thread, named
     /// `wheelwork-relief`. The thread works at what is due and ends. If its handler blocks too, the

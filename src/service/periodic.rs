@@ -176,8 +176,8 @@ impl<T: Send + 'static> Periodic<'_, T> {
     /// A run that panics is counted, and the next run comes nevertheless. When the service stops,
     /// the timer ends; `stop` does not hand it back.
     ///
-    /// Cost: two allocations. A run allocates nothing, and costs some dozens of nanoseconds more
-    /// than a timer that runs once.
+    /// Cost: two allocations. A run allocates nothing. It costs some 400 instructions more than a
+    /// timer that is armed, filed and fired once.
     ///
     /// # Errors
     /// [`Stopped`](ScheduleError::Stopped) and [`Full`](ScheduleError::Full), as for

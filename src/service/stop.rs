@@ -115,7 +115,8 @@ impl<T: Send + 'static> TimerService<T> {
     ///  - Periodic timers have ended. They are not handed back; what their closures captured is
     ///    dropped.
     ///
-    /// A second call waits for the first and returns nothing.
+    /// A second call waits for the first and returns nothing. But a stop during a drain ends that
+    /// drain at once: it hands back what has not fired, and the call that drained returns nothing.
     ///
     /// **Inside a task** the call waits for nobody, since others may wait for this task. No further
     /// timer is claimed, but tasks of timers that were claimed before may still run. A later call

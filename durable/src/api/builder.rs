@@ -468,7 +468,8 @@ impl<S: Store> DurableBuilder<S> {
     /// Sets a hook that is told if the thread that stores changes stands still: a turn of it has
     /// lasted for `threshold`, because a call of the store hangs. A disk that does not answer is an
     /// example. The hook gets how long the turn has lasted so far, once for each such turn. Calls
-    /// wait meanwhile, and timers fire for 1.5 s at the most.
+    /// wait meanwhile, and timers fire for 1.5 s at the most. A try to open a failed store again is
+    /// such a turn too: then no timer fires, and calls return `Unavailable`.
     ///
     /// It runs on a thread of its own, which sleeps while nothing is stored. Calls that wait for
     /// the store wait inside the hook too. [`DurableStats::turn`](crate::DurableStats::turn) tells

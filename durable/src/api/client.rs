@@ -318,9 +318,12 @@ impl DurableClient {
     /// ([the guide](crate::guide::file#a-cancel-that-comes-late) says more).
     ///
     /// # Errors
-    /// [`DurableError::Stopped`], [`DurableError::Store`]. Where nodes share the store also
-    /// [`DurableError::Blocked`], if another transaction has the timer locked for minutes, and
-    /// [`DurableError::Refused`], if the database cannot have such a key.
+    /// [`DurableError::Stopped`]; [`DurableError::Unavailable`] while the store is away and is
+    /// opened again: nothing was stored, so try again later; [`DurableError::Store`] if the store
+    /// failed during the call, and then it is not known whether the change was stored, or if it has
+    /// failed for good. Where nodes share the store also [`DurableError::Blocked`], if another
+    /// transaction has the timer locked for minutes, and [`DurableError::Refused`], if the database
+    /// cannot have such a key.
     ///
     /// # Example
     /// ```

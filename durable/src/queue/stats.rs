@@ -79,7 +79,8 @@ pub struct DurableStats {
     pub done: u64,
     /// Deliveries whose handler said `Err`, or panicked.
     pub failed: u64,
-    /// Deliveries whose handler said [`Later`](crate::Later).
+    /// Deliveries whose handler said [`Later`](crate::Later), but for those put off beyond their
+    /// expiry, which count as `expired`.
     pub snoozed: u64,
     /// Deliveries whose handler said [`GiveUp`](crate::GiveUp). They are also among those that
     /// died.
@@ -87,8 +88,8 @@ pub struct DurableStats {
     /// Deliveries whose handler has taken longer than its time limit
     /// ([`time_limit`](crate::DurableBuilder::time_limit)).
     pub over_time: u64,
-    /// Timers that were not handed out in time
-    /// ([`not_after`](crate::TimerBuilder::not_after)). They are also among those that died.
+    /// Timers that were not handed out in time ([`not_after`](crate::TimerBuilder::not_after)), or
+    /// that their handler put off beyond it. They are also among those that died.
     pub expired: u64,
     /// Timers that have become dead letters.
     pub died: u64,
