@@ -31,8 +31,8 @@ pub struct Stats {
     /// Handlers and tasks that panicked, functions of `every_by`, and drops of payloads that nobody
     /// took.
     pub panics: u64,
-    /// Hooks that panicked themselves, and functions of an executor and subscribers of `tracing` that
-    /// did.
+    /// Hooks that panicked themselves, and functions of an executor and subscribers of `tracing`
+    /// that did.
     pub hook_panics: u64,
     /// Shard threads that are to be pinned to a core and are not: it could not be done, in a
     /// container for example, or others keep the core busy
