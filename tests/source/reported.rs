@@ -295,6 +295,13 @@ fn columns() -> Vec<(&'static str, Vec<Column>)> {
         ("1,000,000", MILLION),
         ("10,000,000", "10000000"),
     ];
+    const EACH_SECOND: [(&str, &str); 5] = [
+        ("100", "100"),
+        ("1,000", "1000"),
+        ("10,000", "10000"),
+        ("100,000", "100000"),
+        ("1,000,000", MILLION),
+    ];
     let rates = |threads| {
         let of = |workload| {
             column(
@@ -332,30 +339,13 @@ fn columns() -> Vec<(&'static str, Vec<Column>)> {
             column("CPU, s", "w5", of, "cpu_s", three),
         ]
     };
-    let sizes = |workload, figure, written| {
-        let of = |(head, timers)| column(head, workload, ["1", timers], figure, written);
-        SIZES.map(of).into_iter().collect()
+    let by = |numbers: &[(&'static str, &'static str)], workload, threads, figure, written| {
+        let of = |&(head, number): &_| column(head, workload, [threads, number], figure, written);
+        numbers.iter().map(of).collect()
     };
-    let answered = |threads| {
-        const RATES: [(&str, &str); 4] = [
-            ("1,000", "1000"),
-            ("10,000", "10000"),
-            ("100,000", "100000"),
-            ("1,000,000", MILLION),
-        ];
-        let of = |(head, rate)| column(head, "w10", [threads, rate], "cpu_percent", three);
-        RATES.map(of).into_iter().collect()
-    };
-    let fired = |figure| {
-        const RATES: [(&str, &str); 4] = [
-            ("100", "100"),
-            ("1,000", "1000"),
-            ("10,000", "10000"),
-            ("100,000", "100000"),
-        ];
-        let of = |(head, rate)| column(head, "w9", ["1", rate], figure, three);
-        RATES.map(of).into_iter().collect()
-    };
+    let sizes = |workload, figure, written| by(&SIZES, workload, "1", figure, written);
+    let answered = |threads| by(&EACH_SECOND[1..], "w10", threads, "cpu_percent", three);
+    let fired = |figure| by(&EACH_SECOND[..4], "w9", "1", figure, three);
     let (one, two_threads) = (["1", MILLION], ["2", MILLION]);
     let ms = |seconds: f64| format!("{:.0}", seconds * 1e3);
     vec![
