@@ -79,8 +79,8 @@ pub struct DurableStats {
     pub done: u64,
     /// Deliveries whose handler said `Err`, or panicked.
     pub failed: u64,
-    /// Deliveries whose handler said [`Later`](crate::Later), but for those put off beyond their
-    /// expiry, which count as `expired`.
+    /// Deliveries whose handler said [`Later`](crate::Later). A timer that is put off beyond its
+    /// expiry counts as [`expired`](Self::expired) instead.
     pub snoozed: u64,
     /// Deliveries whose handler said [`GiveUp`](crate::GiveUp). They are also among those that
     /// died.
