@@ -223,6 +223,7 @@ BEGIN
     FOR turn IN 0..1 LOOP
         IF turn = 1 THEN
             LOCK TABLE golden.node IN ACCESS EXCLUSIVE MODE;
+            PERFORM set_config('idle_in_transaction_session_timeout', '1s', true);
         END IF;
         SELECT n.name INTO older FROM golden.node n
             WHERE n.version < $1 AND n.until > now() AND NOT n.dead ORDER BY n.name LIMIT 1;
@@ -377,6 +378,7 @@ BEGIN
         RETURN released;
     END IF;
     LOCK TABLE golden.node IN ACCESS EXCLUSIVE MODE;
+    PERFORM set_config('idle_in_transaction_session_timeout', '1s', true);
     IF EXISTS (SELECT 1 FROM golden.node n WHERE n.until > now() AND NOT n.dead) THEN
         RAISE NOTICE 'the floor stays: nodes are alive. End them, and call this again';
         RETURN released;

@@ -92,6 +92,47 @@ fn an_old_snapshot_raises_it_over_no_node() {
     assert_eq!(numbers(&schema), (3, NUMBER));
 }
 
+/// No node renews while a transaction has the table of nodes. An operator who types the call into a
+/// transaction, and goes away, is not to stop the fleet.
+#[test]
+fn a_transaction_that_stands_still_after_it_is_ended() {
+    let Some(schema) = Schema::new("stands_still") else {
+        return;
+    };
+    let mut node = Node::of(schema.store());
+    node.hold();
+    let noted = "SELECT count(*) FROM {s}.setting WHERE name = 'floor_before_held'";
+    let noted: i64 = (schema.client().query_one(&schema.sql(noted), &[]).unwrap()).get(0);
+    assert_eq!(noted, 1, "the floor can fall");
+    node.store.release().unwrap();
+    let limit = |client: &mut Client| -> String {
+        let limit = "SHOW idle_in_transaction_session_timeout";
+        client.query_one(limit, &[]).unwrap().get(0)
+    };
+    for call in ["wheelwork_release_held()", "wheelwork_close(6, 'a test')"] {
+        let mut client = schema.client();
+        let before = numbers(&schema);
+        client.batch_execute("BEGIN").unwrap();
+        let call = schema.sql(&format!("SELECT {{s}}.{call}"));
+        client.batch_execute(&call).unwrap();
+        assert_eq!(limit(&mut client), "1s", "{call}");
+        let pid: i32 = (client.query_one("SELECT pg_backend_pid()", &[]).unwrap()).get(0);
+        // It stands still until it is ended. Nothing else ends its session.
+        let mut other = schema.client();
+        let is_there = "SELECT 1 FROM pg_stat_activity WHERE pid = $1";
+        while other.query_opt(is_there, &[&pid]).unwrap().is_some() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert_eq!(numbers(&schema), before, "{call}");
+        drop(schema.store());
+    }
+    // The setting ends with the transaction.
+    let mut client = schema.client();
+    let before = limit(&mut client);
+    close(&mut client, &schema, NUMBER + 1).unwrap();
+    assert_eq!(limit(&mut client), before);
+}
+
 /// The year 2100.
 const FAR: StoreTime = StoreTime::from_millis(4_102_444_800_000);
 

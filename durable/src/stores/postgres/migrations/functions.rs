@@ -291,8 +291,10 @@ $$";
 /// The floor never falls, so it rises to no number that a step could not make.
 ///
 /// The lock of the table makes renewals that are under way come first. They are seen by a snapshot
-/// that is taken after it. Nodes whose leases have run out are dead afterwards, as LeaseExpire
-/// makes them. The check holds for all rows that are written, so theirs get the number.
+/// that is taken after it. From the lock on the system ends a transaction that stands still for a
+/// second: no node can renew before its end. Nodes whose leases have run out are dead afterwards,
+/// as LeaseExpire makes them. The check holds for all rows that are written, so theirs get the
+/// number.
 pub(super) const CLOSE: &str = "CREATE FUNCTION {s}.wheelwork_close(number bigint, program text)
 RETURNS text LANGUAGE plpgsql VOLATILE
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -325,6 +327,7 @@ BEGIN
     FOR turn IN 0..1 LOOP
         IF turn = 1 THEN
             LOCK TABLE {s}.node IN ACCESS EXCLUSIVE MODE;
+            PERFORM set_config('idle_in_transaction_session_timeout', '1s', true);
         END IF;
         SELECT n.name INTO older FROM {s}.node n
             WHERE n.version < $1 AND n.until > now() AND NOT n.dead ORDER BY n.name LIMIT 1;
@@ -482,6 +485,7 @@ BEGIN
         RETURN released;
     END IF;
     LOCK TABLE {s}.node IN ACCESS EXCLUSIVE MODE;
+    PERFORM set_config('idle_in_transaction_session_timeout', '1s', true);
     IF EXISTS (SELECT 1 FROM {s}.node n WHERE n.until > now() AND NOT n.dead) THEN
         RAISE NOTICE 'the floor stays: nodes are alive. End them, and call this again';
         RETURN released;
