@@ -77,7 +77,7 @@ impl Dispatch {
     ///   periodic timer ends the timer.
     /// - A panic of `execute` counts in [`Stats::hook_panics`](crate::Stats::hook_panics).
     ///
-    /// Cost: two allocations more for each 1,024 due timers.
+    /// Cost: two allocations more for each batch of up to 1,024 due timers.
     ///
     /// # Example
     /// ```

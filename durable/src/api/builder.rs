@@ -468,8 +468,10 @@ impl<S: Store> DurableBuilder<S> {
     /// Sets a hook that is told if the thread that stores changes stands still: a turn of it has
     /// lasted for `threshold`, because a call of the store hangs. A disk that does not answer is an
     /// example. The hook gets how long the turn has lasted so far, once for each such turn. Calls
-    /// wait meanwhile, and timers fire for 1.5 s at the most. A try to open a failed store again is
-    /// such a turn too: then no timer fires, and calls return `Unavailable`.
+    /// wait meanwhile. Timers that are due more than 1.5 s after the last commit (75 ms in a fleet)
+    /// do not fire. Those that were due by then, and wait for a thread or a place of their kind,
+    /// still do. A try to open a failed store again is such a turn too: then no timer fires, and
+    /// calls return `Unavailable`.
     ///
     /// It runs on a thread of its own, which sleeps while nothing is stored. Calls that wait for
     /// the store wait inside the hook too. [`DurableStats::turn`](crate::DurableStats::turn) tells

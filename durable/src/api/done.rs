@@ -144,8 +144,9 @@ impl<S: Store> DurableBuilder<S> {
     /// - The record is stored in the commit that stores the handler's `Ok`; of a handler in a
     ///   transaction in that transaction. So a run that is done has one record (but for a full
     ///   disk), and an answer that the store refuses has none. A calendar leaves a record of each
-    ///   run, and of one that is left out too. Retries leave none, [`Later`](crate::Later) leaves
-    ///   none, and what becomes a dead letter is among the [dead
+    ///   run that was made, and with [`Missed::SkipAfter`](wheelwork::calendar::Missed::SkipAfter)
+    ///   one of runs that were left out one after another. Retries leave none,
+    ///   [`Later`](crate::Later) leaves none, and what becomes a dead letter is among the [dead
     ///   letters](DurableClient::dead_letters).
     /// - Records are removed when their time is over, a slice at a time. The program looks for them
     ///   after each sixteenth of that time, but at most once a second, and at least once a minute.

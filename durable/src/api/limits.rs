@@ -22,7 +22,8 @@ impl Ruled<'_> {
     ///
     /// Cost: a commit. Then, below the rate, a lock and a few lookups before a handler is called;
     /// where nodes share the store, a transaction for the tokens of some timers. A timer that has
-    /// to wait for more than 100 ms costs two more changes of its row.
+    /// to wait for more than 100 ms costs two more changes of its row, and so does one for which
+    /// its node has not been granted a token or call yet.
     ///
     /// # Errors
     /// As [`pause`](Self::pause).

@@ -143,7 +143,9 @@ impl Keyed<'_> {
     ///
     /// If the timer waits for a run that is not the calendar's next one, it is moved to that: the
     /// clock was ahead, or the system's time zone is another one by now. A timer that somebody has
-    /// moved stays where it is, if its calendar names a zone.
+    /// moved stays where it is, if its calendar names a zone, no attempt has failed, and the new
+    /// time is not itself a run of the calendar. (One that was moved to a later run goes back to
+    /// the next one.)
     ///
     /// # Errors
     /// As [`DurableClient::schedule_calendar`].

@@ -28,7 +28,8 @@ pub struct DoneTimer {
     /// How long the last attempt took, by the node's monotonic clock, in whole microseconds. A
     /// timer of a batch has the time of the batch.
     pub took: Duration,
-    /// How often a handler was called, but for the calls during which a process ended.
+    /// Attempts: those that have failed, and the last one. Calls that said `Later`, that were made
+    /// again after a conflict, or during which a process ended, do not count.
     pub attempts: u32,
     /// How often a process has ended while the timer was on trial.
     pub crashes: u32,

@@ -242,7 +242,7 @@ impl Machinery {
     /// | `lane_waiting` | of `lane_depth`, inserts that the shard has looked at and left there, cancelled ones among them |
     /// | `cascaded` | entries that a cascade moved to a lower level, or found dead |
     /// | `compactions` | slots that were compacted: their dead entries were removed |
-    /// | `holes` | tombstones that its slots count now: never fewer than cancelled timers with an entry |
+    /// | `holes` | tombstones that its slots count now: about the number of dead entries. Tombstones that still wait in a lane are not in it, nor are some timers that were moved or that shared a clock reading |
     /// | `level_0` to `level_6` | entries in each level after the shard's last turn |
     ///
     /// Level `n` holds what is due less than 256^(n + 1) ticks after that turn. With a tick of

@@ -93,8 +93,10 @@ impl Postgres {
     /// operator runs it as the owner of the tables, by `psql` say. From 0 it makes the schema. The
     /// SQL is for schemas with 256 partitions. The call needs no connection.
     ///
-    /// Each step is a transaction that checks the number first. So the text may be run again, and
-    /// beside nodes.
+    /// Each step is a transaction that checks the number first, so the text may be run beside
+    /// nodes. If a step fails, those before it stay: go on with the SQL from the number that the
+    /// schema has then. (Text that begins with a step which is made already ends there with an
+    /// error, and changes nothing.)
     ///
     /// # Errors
     /// The name cannot be that of a schema, or no schema has that number.

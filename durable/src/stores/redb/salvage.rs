@@ -66,7 +66,8 @@ impl Redb {
     /// Saves what is left of a damaged file that no program has open, in a new file. The damaged
     /// one stays as it is.
     ///
-    /// If all pages that lead to a timer are sound, the timer is in the new file as it was. A timer
+    /// If all pages that lead to a timer are sound, the timer is in the new file as it was. (For a
+    /// timer that was armed or moved lately, the table of tombstones has to be sound too.) A timer
     /// that was found in a damaged page, or in an older version of one, may have fired or been
     /// cancelled since. It is a *dead letter* in the new file, `Failed` with a reason that begins
     /// with "salvaged from a damaged file" (a letter that was dead before keeps its cause). It does

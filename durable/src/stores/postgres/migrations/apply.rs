@@ -203,7 +203,10 @@ pub(super) fn printed(schema: &str, from: i64, steps: &[Step]) -> String {
     let to = steps.last().map_or(FIRST, |step| step.to);
     let partitions = PARTITIONS;
     let mut all = format!("-- {PROGRAM}, schema {schema}: {from} -> {to}\n");
-    all.push_str("-- If a step fails because a table is in use, run all of this again.\n");
+    all.push_str(
+        "-- If a step fails because a table is in use, those before it stay. Print this\n",
+    );
+    all.push_str("-- again, from the number that the schema has by then, and run that.\n");
     if from < FIRST {
         let create = format!("CREATE SCHEMA IF NOT EXISTS {schema}");
         let tables = texts(schema, partitions, tables::CREATE);
