@@ -537,6 +537,8 @@ fn a_time_limit_ends_statements_and_not_handlers() {
     let config = format!("{} options='-c statement_timeout=2000'", schema.database);
     let node = Durable::builder(schema.builder(&config).connect().unwrap())
         .on_in_transaction("work", move |work, transaction| {
+            // (What sets the limit takes no snapshot.)
+            transaction.batch_execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")?;
             let limit = transaction.query_one("SHOW statement_timeout", &[])?;
             let (limit, left) = (limit.get::<_, String>(0), work.time_left());
             tells

@@ -13,6 +13,7 @@ use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use tokio_postgres::SimpleQueryMessage;
 use tokio_postgres::error::SqlState;
 
 /// The connections of a kind.
@@ -112,18 +113,42 @@ impl DurableBuilder<Postgres> {
     }
 }
 
-/// LimitBegin, in the database: each statement of the handler may take the time that is left. (A
-/// role may have a shorter one. A database without this setting does without.)
+/// LimitBegin, in the database: each statement of the handler may take the time that is left, or
+/// what its session allows, if that is less. Neither statement takes a snapshot, so the handler may
+/// still set the level of isolation.
 fn limit_statements(
     transaction: &mut PostgresTransaction<'_>,
     left: Duration,
 ) -> Result<(), tokio_postgres::Error> {
-    let left_ms = left.as_millis().clamp(1, i32::MAX as u128);
-    let limit = format!(
-        "SELECT set_config(name, LEAST(NULLIF(setting::bigint, 0), {left_ms})::text, true)
-            FROM pg_catalog.pg_settings WHERE name = 'statement_timeout'"
-    );
-    transaction.batch_execute(&limit)
+    let left_ms = left.as_millis().clamp(1, i32::MAX as u128) as u64;
+    transaction.block_on(async |transaction| {
+        let answer = transaction.simple_query("SHOW statement_timeout").await?;
+        let former_ms = answer.iter().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => row.get(0).and_then(shown_ms),
+            _ => None,
+        });
+        let limit_ms = former_ms.map_or(left_ms, |former_ms| former_ms.min(left_ms));
+        let set = format!("SET LOCAL statement_timeout = {limit_ms}");
+        transaction.batch_execute(&set).await
+    })
+}
+
+/// A time as `SHOW` writes it, in ms: "2s". `None`: there is none ("0").
+fn shown_ms(text: &str) -> Option<u64> {
+    let units = [
+        ("ms", 1),
+        ("s", 1_000),
+        ("min", 60_000),
+        ("h", 3_600_000),
+        ("d", 86_400_000),
+    ];
+    let number = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let (_, ms) = (units.iter()).find(|(unit, _)| *unit == &text[number.len()..])?;
+    number
+        .parse::<u64>()
+        .ok()
+        .filter(|&n| n > 0)
+        .map(|n| n * ms)
 }
 
 fn run_in(
@@ -214,6 +239,28 @@ fn work_in(
         Err(panic) => {
             transaction.rollback();
             resume_unwind(panic)
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_as_postgresql_shows_them() {
+        let times = [
+            ("40ms", 40),
+            ("2s", 2_000),
+            ("1min", 60_000),
+            ("3h", 10_800_000),
+            ("1d", 86_400_000),
+        ];
+        for (text, ms) in times {
+            assert_eq!(shown_ms(text), Some(ms), "{text}");
+        }
+        for none in ["0", "0ms", "", "s", "1w", "-1ms", "1.5s"] {
+            assert_eq!(shown_ms(none), None, "{none}");
         }
     }
 }
