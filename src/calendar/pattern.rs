@@ -248,6 +248,7 @@ impl Calendar {
     ///
     /// # Errors
     /// [`Field`](CalendarError::Field), if there is no such hour (0 to 23) or minute (0 to 59).
+    /// [`Zone`](CalendarError::Zone), if the variable `TZ` names no time zone.
     ///
     /// # Example
     /// See [`Gap`].

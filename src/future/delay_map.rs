@@ -52,7 +52,9 @@ use std::time::{Duration, Instant};
 ///
 /// With the same time for all values, and a `reset` at each use, the value that expires first is
 /// the one that was not used for the longest time, to a tick. So a bound for a small cache is one
-/// line. It costs a [`peek`](Self::peek) for each value that comes:
+/// line, as long as nothing has expired: take what has before ([`next`](Self::next),
+/// [`poll_expired`](Self::poll_expired)), because `remove` does not remove it. The bound costs a
+/// [`peek`](Self::peek) for each value that comes:
 /// ```
 /// use std::time::Duration;
 /// use wheelwork::future::DelayMap;

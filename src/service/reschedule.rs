@@ -11,9 +11,9 @@ impl<T: Send + 'static> ServiceHandle<T> {
     ///
     /// `true`: the timer will not fire at its old deadline. Its id stays valid. `false`: nothing
     /// has changed. The timer has fired (or is about to), was cancelled or handed back, or the id
-    /// belongs to another service; or it is a periodic timer whose run is in progress or waits for
-    /// a worker. A timer for a time of day looks at the wall clock once a minute: while it does,
-    /// the answer may be `false` too.
+    /// belongs to another service; or it is a periodic timer whose run is in progress. (A run that
+    /// waits for a worker is moved too, and does not come.) A timer for a time of day looks at the
+    /// wall clock once a minute: while it does, the answer may be `false` too.
     ///
     /// A timer that is [paused](Self::pause) stays so. What is left of it is then the time until
     /// the new deadline, which is a whole tick.

@@ -88,9 +88,9 @@ impl<T: Send + 'static> ServiceHandle<T> {
     /// delay, and it is due by the second.
     ///
     /// The shard chooses the coarsest tick between them. So timers with slack meet at few ticks,
-    /// and the shard wakes up once for each of these ticks. Example: 20,000 timers over 30 s, with
-    /// a slack of 3 s, meet at 44 ticks. If there is no whole tick between the delays, or if the
-    /// first is longer than the second, the first decides.
+    /// and the shard wakes up once for each of these ticks. Example: 20,000 timers of 30 to 60 s,
+    /// armed in the course of a minute with a slack of 3 s, meet at 55 ticks. If there is no whole
+    /// tick between the delays, or if the first is longer than the second, the first decides.
     ///
     /// # Errors
     /// As [`schedule`](Self::schedule).

@@ -41,7 +41,8 @@ pub enum StopPolicy {
     ///
     /// The call returns as soon as no further timer is due within the time. Inside a task it acts
     /// as `HandBack`, since other timers may have to wait for that task. On a manual clock another
-    /// thread has to move the time past the limit; otherwise the call never returns.
+    /// thread has to move the time, until the timers that are due within the limit have fired;
+    /// otherwise the call never returns.
     Drain(Duration),
     /// As [`Drain`](Self::Drain), but periodic timers, timers for a time of day and those of
     /// calendars go on until the drain is over: a heartbeat that goes on while requests end. The

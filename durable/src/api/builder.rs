@@ -200,7 +200,8 @@ impl<S: Store> DurableBuilder<S> {
         self
     }
 
-    /// Sets the retry policy of one kind.
+    /// Sets the retry policy of one kind. If the kind has no handler, that is an error of
+    /// [`start`](Self::start).
     ///
     /// # Example
     /// See [`retry_policy`](Self::retry_policy).
@@ -212,7 +213,8 @@ impl<S: Store> DurableBuilder<S> {
     /// Sets how many calls of a kind's handler run at once. Timers that are due meanwhile wait in
     /// order, and can still be cancelled. (Where nodes share the store they cannot, because they
     /// are handed out before they are due.) Without a limit there are as many calls as the pool has
-    /// threads, and one more while all of these are blocked; and any number of futures.
+    /// threads, and one more while all of these are blocked; and any number of futures. If the kind
+    /// has no handler, that is an error of [`start`](Self::start).
     ///
     /// # Example
     /// ```
@@ -233,7 +235,7 @@ impl<S: Store> DurableBuilder<S> {
     /// Sets how long one attempt of a kind may take, in milliseconds, rounded up, and at least one.
     /// A timer may have a limit of its own ([`TimerBuilder::time_limit`](crate::TimerBuilder)). No
     /// kind has one unless set. The time counts from the call of the handler, by the node's
-    /// monotonic clock.
+    /// monotonic clock. If the kind has no handler, that is an error of [`start`](Self::start).
     ///
     /// - A future ([`on_async`](Self::on_async)) is dropped when the limit is over, in a poll of
     ///   its own, and the attempt has failed: "it took longer than 5s". A future that blocks its
@@ -368,7 +370,8 @@ impl<S: Store> DurableBuilder<S> {
 
     /// Sets a hook that is told of each new dead letter, when that is stored. Its row has no
     /// payload, key or calendar: [`dead_letters`](crate::DurableClient::dead_letters) has them. A
-    /// hook may be missed when the process ends.
+    /// call may be missed when the process ends. The hook is told, too, of a timer whose key
+    /// another one has taken while it was handled; that letter is not kept.
     ///
     /// # Example
     /// ```

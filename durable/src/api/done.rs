@@ -182,8 +182,8 @@ impl DurableClient {
     /// A page is read in slices, as that of [`list_page`](Self::list_page) is.
     ///
     /// # Errors
-    /// As [`cancel`](Self::cancel). Cost: the records of the page are read. With a filter also all
-    /// records between them.
+    /// As [`cancel`](Self::cancel). Cost: the records of the page are read (in a fleet at least
+    /// four of each partition). With a filter also all records between them.
     ///
     /// # Example
     /// ```

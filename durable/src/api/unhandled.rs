@@ -57,8 +57,9 @@ impl<S: Store> DurableBuilder<S> {
 
 impl DurableClient {
     /// Returns the kinds whose timers wait for a handler, by name: how many timers wait, and since
-    /// when. A timer waits if it has come due, or is about to, and no program that has the store
-    /// has a handler of its kind. It is handed out as soon as one has.
+    /// when. A timer waits if it has come due, or is about to, and the program that has it has no
+    /// handler of its kind. It is handed out as soon as that has one. In a fleet it goes to a node
+    /// that has one, which may take some minutes.
     ///
     /// # Errors
     /// As [`cancel`](Self::cancel). Cost: all timers that wait are read, in slices. Other calls

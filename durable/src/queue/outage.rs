@@ -58,7 +58,8 @@ pub struct Health {
 }
 
 impl Health {
-    /// Whether the store works: timers fire, and calls are taken.
+    /// Whether the store works: timers fire, and calls are taken. After a stop it says what it said
+    /// before.
     ///
     /// # Example
     /// See [`DurableClient::health`](crate::DurableClient::health).

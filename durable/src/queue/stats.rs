@@ -91,7 +91,8 @@ pub struct DurableStats {
     /// Timers that were not handed out in time ([`not_after`](crate::TimerBuilder::not_after)), or
     /// that their handler put off beyond it. They are also among those that died.
     pub expired: u64,
-    /// Timers that have become dead letters.
+    /// Timers that have become dead letters, or would have if no other timer had taken their key
+    /// while they were handled.
     pub died: u64,
     /// Timers that were being handled when another took their key, and that failed or were to come
     /// later.

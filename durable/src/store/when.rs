@@ -22,7 +22,7 @@ use std::time::{Duration, SystemTime};
 pub enum When {
     /// This long after the call.
     After(Duration),
-    /// At this time of the system's clock.
+    /// At this time of the store's clock: the system's, or in a fleet the database's.
     At(SystemTime),
 }
 

@@ -209,8 +209,9 @@ impl Machinery {
         self.eliminated
     }
 
-    /// Due entries that were handed to the dispatcher: of timers that fired, and of timers that
-    /// were cancelled too late for the wheel to know.
+    /// Due entries that were handed to the dispatcher: of timers that fired, of runs of periodic
+    /// timers, of timers that were moved to later and whose old deadline has come, and of timers
+    /// that were cancelled too late for the wheel to know.
     #[must_use]
     pub const fn dispatched(&self) -> u64 {
         self.dispatched

@@ -72,7 +72,8 @@ const CACHE_BYTES: usize = 32 << 20;
 /// reach the disk.
 ///
 /// If the file is removed or renamed, or another one takes its place, the store fails within a
-/// second ([`StoreError::Io`]), on unixes. It comes back when the same file is there again.
+/// second ([`StoreError::Io`]), on unixes. A store without timers notices it at the next call. It
+/// comes back when the same file is there again.
 ///
 /// A row is found by its deadline and its number alone, so memory does not grow with the rows:
 /// redb's cache (32 MiB unless [set](RedbBuilder::cache_bytes)), and some 30 to 60 bytes for each
