@@ -19,9 +19,11 @@ use std::time::{Duration, Instant};
 /// [`missed`](Self::missed) decides what happens to ticks that nobody took in time; by default they
 /// are skipped. A tick that is late by less than a tick of the service was not missed.
 ///
-/// A period is at least a tick of the service; a shorter one, or zero, acts as one tick. So a loop
-/// over [`tick`](Self::tick) waits each time, with two exceptions: missed ticks that it makes up
-/// for, and ticks whose time passed while the loop did something else. It gets at most four of
+/// A period is at least a tick of the service; a shorter one, or zero, acts as one tick. With the
+/// default settings one below a millisecond is beyond the budget of wake-ups
+/// ([`max_wakeups_per_s`](crate::Builder::max_wakeups_per_s)), and ticks come once a millisecond. A
+/// loop over [`tick`](Self::tick) waits each time, with two exceptions: missed ticks that it makes
+/// up for, and ticks whose time passed while the loop did something else. It gets at most four of
 /// these in a row. Then it yields to other tasks.
 ///
 /// # Example
@@ -92,7 +94,9 @@ impl Interval {
         self
     }
 
-    /// What happens to ticks that were not taken in time. Default: [`Missed::Skip`].
+    /// What happens to ticks whose time passed before the tick ahead of them was taken. (A tick
+    /// that is taken late, but before the next one's time, moves nothing.) Default:
+    /// [`Missed::Skip`].
     pub fn missed(mut self, missed: Missed) -> Self {
         self.set_missed(missed);
         self

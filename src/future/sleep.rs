@@ -11,9 +11,11 @@ use std::time::{Duration, Instant};
 
 /// Waits until its deadline. [`sleep`](super::sleep()) makes one.
 ///
-/// It is ready at the first tick at or after its deadline, never before, and stays ready. Its first
-/// poll arms a timer with the waker that it gets; its drop cancels the timer. A further poll with
-/// the same waker reads the timer's state. A poll with another waker arms a new timer.
+/// It is ready at the first tick at or after its deadline, never before, and stays ready. (Where
+/// more timers fire than the budget of wake-ups allows, its task is woken at the next full
+/// millisecond: [`max_wakeups_per_s`](crate::Builder::max_wakeups_per_s).) Its first poll arms a
+/// timer with the waker that it gets; its drop cancels the timer. A further poll with the same
+/// waker reads the timer's state. A poll with another waker arms a new timer.
 ///
 /// It allocates nothing, may be moved (it is `Unpin`), and may be polled on any thread, under any
 /// runtime.

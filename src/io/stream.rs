@@ -26,8 +26,9 @@ pin_project! {
     /// # Cost
     /// A stream has at most one timer, whatever its limits. Bytes do not move it. With limits of a
     /// minute the timer fires about once a minute while bytes go, wakes the task for nothing, and
-    /// is set anew. A read or write takes a reading of the clock if there is a limit for idle time
-    /// or an age, or if it has to wait. The limits take some 300 bytes, 64 of them apart.
+    /// is set anew. A read or write takes a reading of the clock for a limit of the age, one for a
+    /// limit of idle time if bytes went, and one or two if it has to wait. The limits take some 300
+    /// bytes, 64 of them apart.
     ///
     /// # Example
     /// See the [module](super)'s.

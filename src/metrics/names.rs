@@ -191,6 +191,6 @@ pub(super) const COUNTERS: [Figure<Stats>; 4] = [
 /// Gauges of the whole service.
 pub(super) const GAUGES: [Figure<Stats>; 1] = [figure(
     "wheelwork_unpinned_shards",
-    "Shard threads that could not be pinned.",
+    "Shard threads that are to be pinned and are not: it could not be done, or others keep the core busy.",
     |stats| stats.unpinned_shards as u64,
 )];

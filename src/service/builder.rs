@@ -169,7 +169,7 @@ impl<T: Send + 'static> Builder<T> {
     }
 
     /// The cores on which the shards' threads run. Default: [`Pinning::AllCores`]. A thread that
-    /// cannot be pinned runs unpinned, and is counted in
+    /// cannot be pinned, or has let go of a busy core, runs unpinned, and is counted in
     /// [`Stats::unpinned_shards`](crate::Stats::unpinned_shards).
     ///
     /// # Example

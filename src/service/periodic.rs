@@ -58,6 +58,9 @@ impl<T: Send + 'static> ServiceHandle<T> {
     ///
     /// Runs that are missed are skipped, unless [`missed`](Periodic::missed) says otherwise. Two
     /// runs are never in progress at once. A period shorter than a tick, or zero, acts as one tick.
+    /// With the default settings one below a millisecond is beyond the budget of wake-ups
+    /// ([`max_wakeups_per_s`](crate::Builder::max_wakeups_per_s)), and runs come once a
+    /// millisecond.
     ///
     /// # Example
     /// ```

@@ -114,7 +114,8 @@ impl<S: Store> DurableBuilder<S> {
         self
     }
 
-    /// Sets a handler that gets up to 256 timers of its kind at once: those that are due together.
+    /// Sets a handler that gets up to 64 timers of its kind at once: those that are due together.
+    /// Of timers that have waited for a place ([`max_calls`](Self::max_calls)) it gets up to 256.
     /// It returns a result for each, in their order. A timer without a result has failed.
     ///
     /// # Example

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 /// Which timers are in memory: those that are due soon, up to a number of rows and of bytes.
 ///
-/// A smaller window costs no promise. A timer that does not fit is loaded later.
+/// A smaller window costs no promise. A timer that does not fit is loaded later. Timers are read
+/// from the disk while less than half of the rows and bytes is taken.
 ///
 /// Unless set otherwise: 5 min, 500,000 rows, 128 MiB.
 ///
