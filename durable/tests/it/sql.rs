@@ -187,6 +187,7 @@ const MAKING_FUNCTIONS: &[&str] = &[
     "md5",
     "random",
     "replace",
+    "set_config",
     "substr",
     "to_hex",
     "to_timestamp",
