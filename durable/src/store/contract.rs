@@ -351,8 +351,9 @@ pub trait SharedStore {
     fn partitions(&self) -> u32;
 
     /// Which kinds this node hands out, by name and in order. A node without any only looks: it
-    /// owns no partition, and others do not count it when they share them out. Called once, before
-    /// [`Store::acquire`].
+    /// owns no partition, and others do not count it when they share them out. Called before
+    /// [`Store::acquire`], and without a kind when the node begins to stop: what it owns then is
+    /// over its share.
     fn handles(&mut self, kinds: &[Arc<str>]) {
         let _ = kinds;
     }

@@ -85,6 +85,8 @@ pub(super) struct Fleet {
     renew_at: Duration,
     /// How long the loads since the last scan have taken.
     loaded_for: Duration,
+    /// The store knows that this node is to own none.
+    has_left: bool,
     /// How many partitions are over the share; and when one of them rests, or another one.
     surplus: usize,
     rest_at: Duration,
@@ -113,6 +115,7 @@ impl Fleet {
             renewed: Duration::ZERO,
             renew_at: Duration::ZERO,
             loaded_for: Duration::ZERO,
+            has_left: false,
             surplus: 0,
             rest_at: Duration::ZERO,
             rest_all_at: Duration::ZERO,
@@ -153,6 +156,20 @@ impl Fleet {
             self.next_due = Some(StoreTime::MIN);
             core.held.scan_soon();
         }
+    }
+
+    /// StopLeave: a node that stops is to own no partition. So others have those that are idle, and
+    /// need not wait for the handlers that it still runs.
+    fn leave(&mut self, core: &mut Core) -> Result<(), StoreError> {
+        if self.is_to_leave(core) {
+            shared(&mut *core.store)?.handles(&[]);
+            (self.has_left, self.renew_at) = (true, Duration::ZERO);
+        }
+        Ok(())
+    }
+
+    fn is_to_leave(&self, core: &Core) -> bool {
+        core.is_stopping && !self.has_left
     }
 
     /// LeaseRest: of a partition over the share nothing more is loaded for a second, then of
@@ -362,6 +379,7 @@ impl Fleet {
 impl Ownership for Fleet {
     /// LeaseRenew, LeaseCount: renews the leases, in time. Takes and gives back partitions.
     fn renew(&mut self, core: &mut Core) -> Result<(), StoreError> {
+        self.leave(core)?;
         // Before the store is asked: its answer may have been true for long when it comes.
         let begun = core.shared.elapsed();
         if begun >= self.renew_at {
@@ -507,6 +525,9 @@ impl Ownership for Fleet {
     }
 
     fn next(&self, core: &mut Core, now: StoreTime) -> Result<Option<Duration>, StoreError> {
+        if self.is_to_leave(core) {
+            return Ok(Some(Duration::ZERO));
+        }
         let elapsed = core.shared.elapsed();
         let mut wait = self.renew_at.saturating_sub(elapsed).min(LOOK_EVERY);
         if !core.is_stopping {

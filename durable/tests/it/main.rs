@@ -50,6 +50,7 @@ mod slow_store;
 mod sql;
 mod stalls;
 mod stop_async;
+mod stopping_nodes;
 mod store;
 #[path = "../common/stores/mod.rs"]
 mod stores;

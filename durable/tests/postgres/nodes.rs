@@ -5,9 +5,9 @@
 
 use crate::all_may_go::AllMayGo;
 use crate::own_schema::{Schema, next, until};
-use std::collections::BTreeMap;
-use std::sync::Barrier;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::channel;
+use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, SystemTime};
 use wheelwork_durable::contract::{
@@ -103,6 +103,52 @@ fn timers_of_a_node_that_stops_fire_elsewhere() {
     );
     other.stop().unwrap();
     assert!(handled.try_recv().is_err(), "nothing is handled twice");
+}
+
+/// Each in a partition of its own.
+#[test]
+fn timers_of_a_node_that_stops_do_not_wait_for_its_handlers() {
+    let Some(schema) = Schema::new("stops_slowly") else {
+        return;
+    };
+    let (send, handled) = channel();
+    let (begins, begun) = channel();
+    let (end, ends) = channel::<()>();
+    let ends = Mutex::new(ends);
+    let mails = send.clone();
+    let one = Durable::builder(schema.store())
+        .on("slow", move |_| {
+            begins.send(()).unwrap();
+            // It ends when nobody has the other end any more.
+            _ = ends.lock().unwrap().recv();
+            Ok(())
+        })
+        .on("mail", move |mail| {
+            let payload = mail.payload_text().into_owned();
+            Ok(mails.send((payload, mail.attempt()))?)
+        })
+        .start()
+        .unwrap();
+    let other = schema.node(&send);
+    until("they share", || {
+        let fleet = other.fleet().unwrap();
+        fleet.nodes.len() == 2 && fleet.nodes.iter().all(|node| node.partitions == 128)
+    });
+    one.schedule("slow", Duration::ZERO, "").unwrap();
+    begun.recv().unwrap();
+    for number in 0..100 {
+        one.schedule("mail", MS * 1_500, format!("{number}"))
+            .unwrap();
+    }
+    thread::scope(|scope| {
+        let stop = scope.spawn(|| one.stop());
+        let seen: BTreeSet<_> = (0..100).map(|_| next(&handled)).collect();
+        assert_eq!(seen.len(), 100);
+        assert!(!stop.is_finished(), "the handler runs");
+        drop(end);
+        stop.join().unwrap().unwrap();
+    });
+    other.stop().unwrap();
 }
 
 #[test]

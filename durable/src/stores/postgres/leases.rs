@@ -157,6 +157,9 @@ impl Leases {
         let is_told = kinds.len() <= KINDS_MAX && bytes <= KINDS_BYTES_MAX;
         self.kinds = is_told.then(|| kinds.iter().map(|kind| kind.to_string()).collect());
         self.looks = kinds.is_empty();
+        if self.looks {
+            self.kept.clear();
+        }
     }
 
     /// The store has failed, and is opened again. The node goes on under its name, and under its

@@ -76,6 +76,8 @@ pub enum StoreBreak {
     DoneUnfenced,
     /// Who takes partitions does not ask for which kinds they were given away.
     WantsIgnored,
+    /// A node that stops keeps its share.
+    LeavingIgnored,
 }
 
 /// Those that a fleet without held rows notices.

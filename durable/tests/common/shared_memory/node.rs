@@ -3,7 +3,7 @@
 use super::kept::Kept;
 use super::leases::LeaseRow;
 use super::users::name_of;
-use super::{MemoryClock, lock};
+use super::{MemoryClock, StoreBreak, lock};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -304,6 +304,10 @@ impl SharedStore for SharedMemory {
     }
 
     fn handles(&mut self, kinds: &[Arc<str>]) {
+        let is_leaving = kinds.is_empty() && !self.kinds.is_empty();
+        if is_leaving && self.kept().is(StoreBreak::LeavingIgnored) {
+            return;
+        }
         self.looks = kinds.is_empty();
         self.kinds = kinds.to_vec();
     }
