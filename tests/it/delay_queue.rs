@@ -35,11 +35,12 @@ fn values_come_when_their_time_has_come() {
     // One that comes before what is waited for wakes the task in time.
     queue.insert(3, 20 * MS);
     clock.advance(19 * MS);
-    assert_eq!((task.woken(), expired(&mut queue)), (0, Poll::Pending));
+    // (Once it was woken by the first insert.)
+    assert_eq!((task.woken(), expired(&mut queue)), (1, Poll::Pending));
     clock.advance(MS);
     assert_eq!(
         (task.woken(), expired(&mut queue)),
-        (1, Poll::Ready(Some(3)))
+        (2, Poll::Ready(Some(3)))
     );
     assert_eq!(
         (queue.remove(gone), queue.remove(gone), queue.len()),
@@ -197,11 +198,11 @@ fn removing_the_last_value_wakes_the_task_and_cancels_the_timer() {
             (Some(2), 1, 0)
         );
         assert_eq!((expired(&mut queue), task.woken()), (Poll::Ready(None), 1));
-        // Nobody waits.
+        // Nobody waits, but the task was told of the end: an insert wakes it, once.
         let key = queue.insert(3, delay);
         assert_eq!(
             (queue.remove(key), queue.remove(key), task.woken()),
-            (Some(3), None, 1)
+            (Some(3), None, 2)
         );
         // It goes on.
         queue.insert(4, 10 * MS);
@@ -212,11 +213,12 @@ fn removing_the_last_value_wakes_the_task_and_cancels_the_timer() {
         clock.advance(10 * MS);
         assert_eq!(
             (task.woken(), expired(&mut queue), expired(&mut queue)),
-            (2, Poll::Ready(Some(4)), Poll::Ready(None))
+            (3, Poll::Ready(Some(4)), Poll::Ready(None))
         );
+        // (It has a waker again, of the task that was told of the end.)
         assert_eq!(
             (timers.handle().len(), Arc::strong_count(&task.count)),
-            (0, 2)
+            (0, 3)
         );
     }
 }
@@ -375,7 +377,7 @@ fn taking_all_values_out_wakes_the_task_and_cancels_the_timer() {
         clock.advance(10 * MS);
         assert_eq!(
             (task.woken(), poll(&mut queue, &task)),
-            (2, Poll::Ready(Some(9)))
+            (3, Poll::Ready(Some(9)))
         );
         assert_eq!(Arc::strong_count(&task.count), 2);
     }

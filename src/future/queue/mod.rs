@@ -18,7 +18,7 @@ use futures_core::Stream;
 use key::next_number;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
 /// Delays up to this one lead to instants that each system has.
@@ -48,9 +48,9 @@ const NEAR_NS: u64 = 1_000_000_000;
 ///
 /// A value comes when a [`Sleep`](super::Sleep) with its deadline would be ready: at the service's
 /// first tick at or after the deadline, or at once if that has passed. While the queue is empty,
-/// the stream gives `None`; after an insert it goes on. When [`remove`](Self::remove),
-/// [`clear`](Self::clear) or [`drain`](Self::drain) empties the queue, the task that waits is woken
-/// and gets this `None`.
+/// the stream gives `None`; an insert wakes the task that got it, and the stream goes on. When
+/// [`remove`](Self::remove), [`clear`](Self::clear) or [`drain`](Self::drain) empties the queue,
+/// the task that waits is woken and gets this `None`.
 ///
 /// A value can be [paused](Self::pause). A queue that has only paused values is not empty: its
 /// stream waits.
@@ -98,6 +98,8 @@ pub struct DelayQueue<T> {
     polled_ns: u64,
     /// The wait for the wheel's next deadline, if a task has waited since the queue was empty.
     waiting: Option<Waiting>,
+    /// The task that was told that the queue is empty, until a value comes.
+    at_end: Option<Waker>,
 }
 
 impl<T> Default for DelayQueue<T> {
@@ -146,6 +148,7 @@ impl<T> DelayQueue<T> {
             wheel: Wheel::with_capacity(now, capacity),
             polled_ns,
             waiting: None,
+            at_end: None,
         }
     }
 
@@ -354,6 +357,7 @@ impl<T> DelayQueue<T> {
             }
             let Some(next) = self.wheel.next_deadline() else {
                 self.waiting = None;
+                self.at_end = Some(context.waker().clone());
                 return Poll::Ready(None);
             };
             let at_ns = start_ns(self.ticks, next);
@@ -375,13 +379,16 @@ impl<T> DelayQueue<T> {
     /// A value was inserted or moved, and may come before the time for which the queue waits.
     #[inline]
     fn hurry(&mut self) {
-        if self.waiting.is_some() {
+        if self.waiting.is_some() || self.at_end.is_some() {
             self.hurry_the_waiting();
         }
     }
 
     #[cold]
     fn hurry_the_waiting(&mut self) {
+        if let Some(waker) = self.at_end.take() {
+            waker.wake();
+        }
         let Some(waiting) = &mut self.waiting else {
             return;
         };

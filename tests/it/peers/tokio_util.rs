@@ -127,7 +127,17 @@ fn an_empty_queue_gives_none_and_goes_on_after_an_insert() {
     };
     assert_eq!(poll(&mut queue), Poll::Ready(None));
     queue.insert(1, MS);
+    assert_eq!(task.woken(), 1, "the task that was told of the end");
     assert_eq!(poll(&mut queue), Poll::Pending);
+    queue.insert(2, MS * 2);
+    assert_eq!(task.woken(), 1, "it waits for the first value");
+    clock.advance(MS);
+    assert_eq!(task.woken(), 2);
+    assert_eq!(poll(&mut queue), Poll::Ready(Some(1)));
+    clock.advance(MS);
+    assert_eq!(poll(&mut queue), Poll::Ready(Some(2)));
+    assert_eq!(poll(&mut queue), Poll::Ready(None));
+    queue.insert(1, MS);
     clock.advance(MS);
     assert_eq!(poll(&mut queue), Poll::Ready(Some(1)));
     assert_eq!(poll(&mut queue), Poll::Ready(None));
