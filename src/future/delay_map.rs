@@ -198,10 +198,10 @@ impl<K: Hash + Eq + Clone, V> DelayMap<K, V> {
     /// [`next`](Self::next) first. Of several with one tick it is any.
     ///
     /// Costs what [`DelayQueue::peek`] does: it looks at all values of the wheel's first slot that
-    /// has any. With the default tick, values that have 13 s to 56 min left share a slot if they
-    /// expire within the same 13 s, those that have up to 9.9 days if within the same 56 min, and
-    /// those that have more if within the same 9.9 days. If ten thousand do, each call looks at ten
-    /// thousand.
+    /// has any. With the default tick, values that expire after the next multiple of 13 s since the
+    /// service's start share a slot if they expire within the same 13 s. After the next multiple of
+    /// 56 min they do if within the same 56 min, however soon that multiple comes; and so on with
+    /// 9.9 days. If ten thousand share a slot, a call may look at ten thousand.
     #[must_use]
     pub fn peek(&self) -> Option<(&K, &V)> {
         let (key, value) = self.queue.get(self.queue.peek()?)?;

@@ -14,6 +14,11 @@ use std::time::Duration;
 /// | [`idle`](Self::idle) | with the `TimeoutIo` | bytes that were read or written | |
 /// | [`max_age`](Self::max_age) | with the `TimeoutIo` | nothing | |
 ///
+/// After its error a limit stays over: each further read (or write) that has to wait fails at once,
+/// until the stream is ready. To go on after an error, take the limit away and set it again
+/// ([`set_limits`](super::TimeoutIo::set_limits)), or wait in a
+/// [`timeout`](crate::future::timeout()) instead.
+///
 /// # Example
 /// ```
 /// use std::time::Duration;
