@@ -115,9 +115,9 @@ impl RetryPolicy {
         if attempts >= self.attempts && self.attempts < u32::MAX {
             return None;
         }
-        let doubled = 1_u32
-            .checked_shl(attempts - 1)
-            .and_then(|times| self.first.checked_mul(times))
+        // (A hundred doublings are more than a `Duration` has room for, but of zero.)
+        let doubled = (1..attempts.min(100))
+            .try_fold(self.first, |wait, _| wait.checked_mul(2))
             .unwrap_or(Duration::MAX);
         // (So that the product below is a `Duration`, whatever it rounds to.)
         let longest = doubled.min(self.cap).min(YEARS_30);
@@ -194,6 +194,16 @@ mod tests {
     #[test]
     fn any_policy_has_an_answer() {
         let endless = RetryPolicy::new().attempts(u32::MAX);
+        for attempts in [1, 32, 33, 34, u32::MAX] {
+            let none = endless.first(Duration::ZERO);
+            assert_eq!(none.wait_after(attempts), Some(Duration::ZERO));
+        }
+        let hour = 3_600_000 * MS;
+        let late = endless.first(Duration::from_nanos(1)).cap(hour);
+        for (attempts, longest) in [(34, Duration::from_nanos(1 << 33)), (45, hour)] {
+            let wait = late.wait_after(attempts).unwrap();
+            assert!((longest / 2..=longest).contains(&wait), "{wait:?}");
+        }
         assert!(endless.wait_after(u32::MAX).unwrap() <= Duration::from_secs(10));
         let longest = endless.first(Duration::MAX).cap(Duration::MAX);
         assert!(longest.wait_after(1).unwrap() >= YEARS_30 / 2);

@@ -77,8 +77,10 @@ pub enum Missed {
     /// Missed runs are made up for, one a tick (beyond the budget of wake-ups one a millisecond),
     /// up to this number (at least 1). The others are left out.
     Burst(u32),
-    /// Missed runs that are later than this are left out. The others are made up for by one run, at
-    /// once.
+    /// A run that comes later than this is left out, whatever made it late: a clock that was set, a
+    /// suspension, a long run, or a busy pool. The others that were missed are made up for by one
+    /// run, at once. Each run is late by up to a tick and a wake-up, so give it a second or more:
+    /// with zero no run ever comes, except on a manual clock.
     SkipAfter(Duration),
 }
 
