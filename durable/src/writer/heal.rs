@@ -159,6 +159,12 @@ impl Writer {
     /// Opens the store, and looks whether it works.
     fn open_again(&mut self) -> Result<Vec<Lease>, StoreError> {
         let store = &mut self.core.store;
+        if self.core.is_stopping
+            && let Some(store) = store.shared()
+        {
+            // StopLeave: it takes none again.
+            store.handles(&[]);
+        }
         let mut leases = store.reopen()?;
         leases.sort_unstable_by_key(|lease| lease.partition);
         store.size()?;

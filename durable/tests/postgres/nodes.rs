@@ -11,7 +11,7 @@ use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, SystemTime};
 use wheelwork_durable::contract::{
-    Outcome, Position, Settled, SharedStore, SliceLimit, Store, Target, TrialBegun, Write,
+    Lease, Outcome, Position, Settled, SharedStore, SliceLimit, Store, Target, TrialBegun, Write,
 };
 use wheelwork_durable::{
     Delivery, Durable, DurableError, HandlerResult, Postgres, RetryPolicy, Row, StoreError,
@@ -103,6 +103,32 @@ fn timers_of_a_node_that_stops_fire_elsewhere() {
     );
     other.stop().unwrap();
     assert!(handled.try_recv().is_err(), "nothing is handled twice");
+}
+
+#[test]
+fn a_node_that_leaves_is_counted_no_more() {
+    let Some(schema) = Schema::new("leaves") else {
+        return;
+    };
+    let (mut leaves, mut stays) = (schema.store(), schema.store());
+    leaves.handles(&["mail".into()]);
+    assert_eq!(leaves.acquire().unwrap().len(), 256);
+    stays.handles(&["other".into()]);
+    assert_eq!(stays.acquire().unwrap(), []);
+    let kinds = |store: &mut Postgres| store.node_kinds().unwrap().len();
+    assert_eq!(kinds(&mut stays), 2);
+    leaves.handles(&[]);
+    let news = SharedStore::renew(&mut leaves).unwrap();
+    assert_eq!((news.surplus, news.lost.len()), (256, 0));
+    assert_eq!(kinds(&mut stays), 1, "nothing is given away to it");
+    let own: Vec<_> = (0..256).collect();
+    let epoch = 1;
+    let lease = |partition| Lease { partition, epoch };
+    let own: Vec<_> = own.into_iter().map(lease).collect();
+    leaves.give_back(&own).unwrap();
+    assert_eq!(SharedStore::renew(&mut stays).unwrap().taken.len(), 256);
+    let again = SharedStore::renew(&mut leaves).unwrap();
+    assert_eq!((again.taken.len(), again.surplus), (0, 0));
 }
 
 /// Each in a partition of its own.

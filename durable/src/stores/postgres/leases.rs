@@ -11,8 +11,8 @@ use super::migrations::PROGRAM;
 use super::session::{Live, Session};
 use super::statements::grant::ForgetCalls;
 use super::statements::lease::{
-    Expire, ForgetNodes, ForgetSeqs, ForgetWatermarks, Free, Join, JoinWatermark, OtherNodes,
-    Others, Own, Renew, Take,
+    Expire, ForgetNodes, ForgetSeqs, ForgetWatermarks, Free, Join, JoinWatermark, LookOnly,
+    OtherNodes, Others, Own, Renew, Take,
 };
 use super::statements::rows::{gate, partition};
 use crate::store::contract::{Lease, LeaseNews, StoreError};
@@ -86,6 +86,8 @@ pub(crate) struct Leases {
     kinds: Option<Vec<String>>,
     /// It hands out none: it only looks, and owns nothing.
     looks: bool,
+    /// It began to do so after it had joined, and its row does not say so yet.
+    tells_looks: bool,
     /// The node is far from the database: others do its work, if there are any that are not.
     is_slow: bool,
     /// Renewals in a row that said otherwise.
@@ -144,6 +146,7 @@ impl Leases {
             renewals: 0,
             kinds: None,
             looks: false,
+            tells_looks: false,
             is_slow: false,
             contrary: 0,
             watermark: Watermark::default(),
@@ -159,6 +162,7 @@ impl Leases {
         self.looks = kinds.is_empty();
         if self.looks {
             self.kept.clear();
+            self.tells_looks = self.renewals > 0;
         }
     }
 
@@ -191,6 +195,10 @@ impl Leases {
         }
         let answered = clock.elapsed();
         let node = self.node;
+        if self.tells_looks {
+            session.run(async |live| live.ask(&LookOnly { node }).await)?;
+            self.tells_looks = false;
+        }
         let (others, own) = session.run(async |live| look(live, node).await)?;
         clock.read(sent, answered, time.unwrap_or_default());
         if self.note_speed(answered - sent) {

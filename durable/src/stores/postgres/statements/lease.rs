@@ -20,6 +20,7 @@ pub(super) const ALL: &[&Sql] = &[
     Take::SQL,
     GiveBack::SQL,
     Leave::SQL,
+    LookOnly::SQL,
     ForgetNodes::SQL,
     ForgetWatermarks::SQL,
     ForgetSeqs::SQL,
@@ -63,6 +64,14 @@ statement! {
     "
 UPDATE {s}.node SET until = now() + :lasts::float8 * interval '1 second', slow = :slow
     WHERE node = :node AND NOT dead RETURNING extract(epoch FROM now())::float8"
+}
+
+statement! {
+    /// StopLeave: others count this node no more, and give nothing away to its kinds.
+    LookOnly { node: Uuid }
+    -> () = |_| ();
+    "
+UPDATE {s}.node SET looks = true, kinds = '{}' WHERE node = :node"
 }
 
 statement! {
