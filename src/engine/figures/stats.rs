@@ -243,8 +243,11 @@ impl Machinery {
     /// | `lane_waiting` | of `lane_depth`, inserts that the shard has looked at and left there, cancelled ones among them |
     /// | `cascaded` | entries that a cascade moved to a lower level, or found dead |
     /// | `compactions` | slots that were compacted: their dead entries were removed |
-    /// | `holes` | tombstones that its slots count now: about the number of dead entries. Tombstones that still wait in a lane are not in it, nor are some timers that were moved or that shared a clock reading |
+    /// | `holes` | tombstones that its slots count now: about the number of dead entries |
     /// | `level_0` to `level_6` | entries in each level after the shard's last turn |
+    ///
+    /// `holes` leaves out tombstones that still wait in a lane, and some timers that were moved or
+    /// that shared a reading of the clock.
     ///
     /// Level `n` holds what is due less than 256^(n + 1) ticks after that turn. With a tick of
     /// 1 ms: 256 ms in level 0, 66 s in level 1, 4.7 h in level 2.
