@@ -6,7 +6,7 @@
 
 use std::thread;
 use std::time::{Duration, Instant};
-use wheelwork::{Batch, TimerService};
+use wheelwork::{Batch, ShardStats, TimerService};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -91,4 +91,33 @@ fn where_there_are_many_shards() {
     assert!(ids.into_iter().all(|id| service.cancel(id)));
     (0..3_000).for_each(|timer| _ = arm(timer));
     sleeps_for_good(&service);
+}
+
+/// Messages that come to a shard that sleeps until its only deadline, an hour away, and that are
+/// due after it. The shard takes them in all the same, but for some thousand of them, so that what
+/// was cancelled does not keep its memory for the hour.
+#[test]
+fn what_is_cancelled_while_a_shard_sleeps_for_long() {
+    const SOME: u64 = 1_024 + 2 * 256;
+    const TIMERS: u64 = 30_000;
+    let in_lanes = |service: &TimerService<u64>| {
+        let depth = |shard: &ShardStats| shard.machinery.lane_depth();
+        service.stats().sum(depth)
+    };
+    let service = service(1);
+    service.schedule(HOUR, 0).unwrap();
+    sleeps_for_good(&service);
+    let ids: Vec<_> = (0..TIMERS)
+        .map(|timer| service.schedule(2 * HOUR, timer).unwrap())
+        .collect();
+    sleeps_for_good(&service);
+    assert!(in_lanes(&service) <= SOME, "{} inserts", in_lanes(&service));
+    // (By another thread: its cancels are messages.)
+    thread::scope(|scope| {
+        scope.spawn(|| assert!(ids.into_iter().all(|id| service.cancel(id))));
+    });
+    sleeps_for_good(&service);
+    assert!(in_lanes(&service) <= SOME, "{} cancels", in_lanes(&service));
+    let entries = service.stats().sum(|shard| shard.machinery.entries());
+    assert!(entries <= SOME, "{entries} entries");
 }

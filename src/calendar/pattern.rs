@@ -391,8 +391,13 @@ impl Calendar {
         std::iter::successors(self.next(time), |&last| self.next(last))
     }
 
-    /// Whether it runs at the same times as another one, however they are written. What becomes of
-    /// [missed runs](Missed) is not compared. Costs some nanoseconds.
+    /// Whether it is known to run at the same times as another one: at the same times of the same
+    /// days, however they are written, in a zone of the same name, and with the same rules where
+    /// its clock is set. What becomes of [missed runs](Missed) is not compared. Costs some
+    /// nanoseconds.
+    ///
+    /// It may be `false` for calendars that agree, as in a zone with two names, or in one whose
+    /// clock is never set.
     ///
     /// A calendar that names the system's zone is taken to differ from one that names no zone.
     ///

@@ -5,24 +5,33 @@
 
 use super::id::TimerId;
 use super::local::Local;
-use super::local::pressure::{BACKLOG_MAX, Situation, must_ring, overload_to_ease};
+use super::local::pressure::{Situation, is_large, overload_to_ease, seen_by};
 use super::local::thread_local;
 use super::shared::Shared;
 use crate::cell::{Arena, CellRef, DueAt, Filed, Maintenance};
 use crate::dispatch::inside::inside_job;
 use crate::lane::Backlog;
+use crate::shard::LINGER_NS;
 use crate::sync::{Fault, broken, give_way};
+use crate::time::{Clock, NANOS_MAX, Nanos, TickLength};
 use std::sync::Arc;
 
 pub(crate) struct Cells<T> {
     pub(crate) shared: Arc<Shared>,
     pub(crate) arena: Arena<T>,
+    clock: Clock,
+    tick: TickLength,
 }
 
 impl<T: Send + 'static> Cells<T> {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, clock: Clock, tick: TickLength) -> Self {
         let arena = Arena::new(shared.depot().clone(), shared.pins().clone());
-        Self { shared, arena }
+        Self {
+            shared,
+            arena,
+            clock,
+            tick,
+        }
     }
 
     /// Gives `f` the calling thread's local. See [`thread_local::with`].
@@ -56,8 +65,7 @@ impl<T: Send + 'static> Cells<T> {
         }
     }
 
-    /// Wakes the shard if it sleeps past the deadline, or if more than [`BACKLOG_MAX`] messages
-    /// wait.
+    /// Wakes the shard if it sleeps past the deadline, or if too many messages wait.
     #[inline]
     pub(crate) fn ring(&self, due_at: DueAt, backlog: Backlog) {
         let bell = self.shared.bell(due_at.shard());
@@ -65,11 +73,11 @@ impl<T: Send + 'static> Cells<T> {
         self.ease(due_at.shard(), backlog);
     }
 
-    /// Wakes the shard if more than [`BACKLOG_MAX`] messages wait. Slows this thread down if the
-    /// shard cannot keep up with it.
+    /// Wakes the shard if too many messages wait. Slows this thread down if the shard cannot keep
+    /// up with it.
     #[inline]
     pub(crate) fn ease(&self, shard: usize, backlog: Backlog) {
-        if backlog.is_above(BACKLOG_MAX) {
+        if is_large(backlog) {
             self.slow_down(shard, backlog);
         }
     }
@@ -78,9 +86,7 @@ impl<T: Send + 'static> Cells<T> {
     #[inline(never)]
     fn slow_down(&self, shard: usize, backlog: Backlog) {
         let bell = self.shared.bell(shard);
-        if must_ring(backlog) {
-            bell.ring(0);
-        }
+        bell.ring(seen_by(backlog, || self.end_of_naps()));
         let situation = Situation {
             shard_is_awake: bell.is_awake(),
             is_on_manual_clock: self.shared.is_on_manual_clock(),
@@ -90,6 +96,13 @@ impl<T: Send + 'static> Cells<T> {
             0 => {}
             overload => give_way(overload),
         }
+    }
+
+    /// A tick that comes after the end of a nap that lasts now.
+    fn end_of_naps(&self) -> u64 {
+        let nap_ns = LINGER_NS.max(self.tick.nanos());
+        let end_ns = self.clock.now_ns().saturating_add(nap_ns).min(NANOS_MAX);
+        self.tick.floor(Nanos(end_ns)).0
     }
 
     /// Gives `f` the cell of an id. `none`: what it returns if there is no such cell (any more), or

@@ -69,7 +69,7 @@ impl Sleep {
         self.deadline
     }
 
-    /// Whether its deadline has passed.
+    /// Whether its deadline has passed, and its timer, if it has one, has fired.
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
         self.waiting.is_over()

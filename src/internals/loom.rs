@@ -64,7 +64,8 @@ impl<T: Send + 'static> Cells<T> {
     /// A service with one shard.
     pub fn new() -> (Self, Shard) {
         let (shared, mut drains) = shared::Shared::new(NonZeroU32::MIN, 1, usize::MAX, false);
-        let cells = cells::Cells::new(shared);
+        let (clock, tick) = (time::Clock::monotonic(), time::TickLength::new(1_000_000));
+        let cells = cells::Cells::new(shared, clock, tick);
         let shard = Shard {
             lanes: drains.remove(0),
             shared: cells.shared.clone(),

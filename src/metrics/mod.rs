@@ -132,9 +132,9 @@ impl<T: Send + 'static> Reporter<T> {
     ///
     /// Counters are set to the figures of [`stats`](ServiceHandle::stats). The histogram gets what
     /// came since the last report: for each lateness the end of its bucket, which is at most a
-    /// quarter above the truth (or 1 us), and never below. The first report also hands over the
-    /// descriptions, so install the recorder before it. What was reported to no recorder, or to
-    /// another one, is not reported again.
+    /// quarter above the truth (or 1 us; beyond 18 min it is the greatest lateness), and never
+    /// below. The first report also hands over the descriptions, so install the recorder before it.
+    /// What was reported to no recorder, or to another one, is not reported again.
     ///
     /// Cost: `stats`, and a look-up for each figure, since a recorder may be installed at any time.
     /// With `metrics-exporter-prometheus` that is some 4 us a shard. Further, one call for each

@@ -17,7 +17,7 @@ impl<T: Send + 'static> ServiceHandle<T> {
     /// at the same time, one of the calls returns `true`.
     ///
     /// A paused timer is pending. It counts against [`max_pending`](crate::Builder::max_pending),
-    /// can be cancelled and taken, and wakes no shard.
+    /// can be cancelled and taken, and wakes no shard, except perhaps once at its old deadline.
     ///
     ///  - [`remaining`](Self::remaining) and [`pending`](Self::pending) give what is left, to the
     ///    nanosecond. [`deadline`](Self::deadline) is `None`.

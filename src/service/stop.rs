@@ -36,8 +36,9 @@ pub enum StopPolicy {
     /// Timers are handed back. The default.
     #[default]
     HandBack,
-    /// The service accepts no more timers. Timers that are due within this time fire; the others
-    /// are handed back. Periodic timers, and timers for a time of day, end at once.
+    /// The service accepts no more timers. Timers that are due within this time fire, if a worker
+    /// takes them by some two milliseconds after it; the others are handed back. Periodic timers,
+    /// and timers for a time of day, end at once.
     ///
     /// The call returns as soon as no further timer is due within the time. Inside a task it acts
     /// as `HandBack`, since other timers may have to wait for that task. On a manual clock another

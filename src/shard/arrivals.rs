@@ -23,8 +23,9 @@ const NAP_MESSAGES: u64 = 16_384;
 /// clock.
 const BUSY_PER_MS: u64 = 4_096;
 
-/// After the last message a shard naps for this long. Then it sleeps without an end.
-const LINGER_NS: u64 = 2_000_000_000;
+/// After the last message a shard naps for this long. Then it sleeps without an end. No nap is
+/// longer, unless the tick is.
+pub(crate) const LINGER_NS: u64 = 2_000_000_000;
 
 /// What a shard's thread knows of its messages. All times are since the clock's origin.
 pub(super) struct Arrivals {

@@ -10,4 +10,5 @@ mod upkeep;
 pub(crate) mod wakes;
 pub(crate) mod worker;
 
+pub(crate) use arrivals::LINGER_NS;
 pub(crate) use counters::{Count, Counters};

@@ -130,8 +130,9 @@ impl fmt::Debug for LatenessRecorder {
 /// How late timers fired: the time from their deadlines until a worker claimed them, before it ran
 /// them.
 ///
-/// Four buckets for each doubling, from 1 us to 18 min. So a quantile is at most a quarter above
-/// the truth. A snapshot, as all of [`Stats`](crate::Stats).
+/// Four buckets for each doubling, from 1 us to 18 min. So a quantile between these is at most a
+/// quarter above the truth; below 1 us it is 1 us, and beyond 18 min the greatest lateness. A
+/// snapshot, as all of [`Stats`](crate::Stats).
 ///
 /// # Example
 /// ```

@@ -6,14 +6,30 @@ use crate::lane::Backlog;
 
 /// More messages than this in a lane wake a sleeping shard, whatever their deadlines. So the memory
 /// of waiting messages is bounded.
-pub(in crate::engine) const BACKLOG_MAX: u64 = 32_768;
+const BACKLOG_MAX: u64 = 32_768;
+
+/// More messages than this in a lane wake a shard that sleeps for longer than it ever naps. So what
+/// was cancelled meanwhile does not wait for the next deadline, which may be hours away.
+const UNSEEN_MAX: u64 = 1_024;
 
 /// A shard that sleeps is also rung when a thread has sent its allowance this many times.
 const OVERLOAD_MAX: u64 = 8;
 
 /// Whether the shard is rung, if it sleeps.
-pub(in crate::engine) fn must_ring(backlog: Backlog) -> bool {
+fn must_ring(backlog: Backlog) -> bool {
     backlog.waiting() > BACKLOG_MAX || backlog.overload() >= OVERLOAD_MAX
+}
+
+/// Whether a thread with this backlog has to look after its shard: for one of the reasons below.
+#[inline]
+pub(in crate::engine) fn is_large(backlog: Backlog) -> bool {
+    backlog.is_above(UNSEEN_MAX)
+}
+
+/// The tick by which the shard has to look at its messages, if it sleeps: as if one of them was due
+/// then. (A nap ends before the one of `nap_end`.)
+pub(in crate::engine) fn seen_by(backlog: Backlog, nap_end: impl FnOnce() -> u64) -> u64 {
+    if must_ring(backlog) { 0 } else { nap_end() }
 }
 
 /// What the thread knows of its shard and of itself.
@@ -64,6 +80,15 @@ mod tests {
         let with_most = |waiting| Backlog::new(waiting, 65_536);
         assert!(!must_ring(with_most(BACKLOG_MAX)));
         assert!(must_ring(with_most(BACKLOG_MAX + 1)));
+    }
+
+    #[test]
+    fn a_thousand_messages_wake_a_shard_that_sleeps_for_long() {
+        let by = |waiting| is_large(backlog(waiting)).then(|| seen_by(backlog(waiting), || 77));
+        assert_eq!(by(UNSEEN_MAX), None);
+        assert_eq!(by(UNSEEN_MAX + 1), Some(77));
+        assert_eq!(by(8 * ALLOWANCE - 1), Some(77));
+        assert_eq!(by(8 * ALLOWANCE), Some(0), "this wakes one that naps, too");
     }
 
     #[test]

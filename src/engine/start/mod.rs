@@ -149,7 +149,7 @@ fn engine<T: Send + 'static>(
     let shares_readings =
         settings.shared_readings || matches!(clock, Clock::Monotonic { .. }) || cfg!(loom);
     let engine = Engine {
-        cells: Cells::new(shared),
+        cells: Cells::new(shared, clock.clone(), tick),
         shared_slack_ns: if shares_readings {
             shared_clock::slack_ns(tick.nanos())
         } else {

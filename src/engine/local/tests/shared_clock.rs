@@ -8,6 +8,7 @@ use crate::engine::life::arm::Dating;
 use crate::engine::local::Local;
 use crate::engine::shared::Shared;
 use crate::lane::{Arrival, Drain, Inbox, Present, Taker};
+use crate::time::{Clock, TickLength};
 use std::num::NonZeroU32;
 
 const SLACK_NS: u64 = 17_000;
@@ -238,7 +239,7 @@ fn nothing_is_shared_while_the_shard_sleeps() {
 #[test]
 fn a_message_in_doubt_does_not_wait_for_a_shard_that_sleeps() {
     let (shared, _drains) = Shared::new(NonZeroU32::MIN, 1, usize::MAX, false);
-    let cells = Cells::<u64>::new(shared);
+    let cells = Cells::<u64>::new(shared, Clock::monotonic(), TickLength::new(1_000_000));
     let mut local = Local::attach(&cells.shared);
     let due_at = DueAt::new(1_000, 0);
     for at_ns in [5; STREAK as usize + 1] {
