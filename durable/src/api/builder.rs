@@ -274,7 +274,8 @@ impl<S: Store> DurableBuilder<S> {
     }
 
     /// Sets the window: which timers are in memory. For a short time there may be up to a quarter
-    /// more of them, until the window has given them back.
+    /// more of them, and as many as two turns of the writer take in, until the window has given
+    /// them back.
     ///
     /// # Example
     /// See [`WindowLimits`].

@@ -20,7 +20,8 @@ use std::time::{Duration, SystemTime};
 /// - A run of a calendar is put off. Runs of the calendar that come before the new time are left
 ///   out, as with a run that failed. If the calendar names no zone and the program arms the timer
 ///   again by its key before the new time, as it may at each start, the timer moves to the
-///   calendar's next run, and the run that was put off is lost. So name a zone.
+///   calendar's next run, and the run that was put off is lost. So name a zone. Even then it is
+///   lost so if the new time is itself one of the calendar's times.
 /// - A timer whose key another timer has taken meanwhile ends.
 /// - Only the error itself is looked at, not what caused it. So `Later` must not be wrapped in
 ///   another error.

@@ -162,6 +162,7 @@ impl AsyncRun {
         });
         match poll {
             Ok(Poll::Pending) => return Poll::Pending,
+            // (It may have taken too long within this poll. Its answer counts.)
             Ok(Poll::Ready(result)) => self.end(Ok(result)),
             Err(panic) => self.end(Err(panic)),
         }
@@ -170,7 +171,6 @@ impl AsyncRun {
 
     /// LimitEnd: the future is dropped, here in its own poll, and the attempt has failed.
     fn end_over_time(&mut self) {
-        note_over_time(&self.shared, &self.delivery);
         let lasts = self.delivery.limit.as_ref().map(|limit| limit.lasts);
         let why = format!("it took longer than {:?}", lasts.unwrap_or_default());
         self.end(Ok(Err(why.into())));
@@ -180,6 +180,7 @@ impl AsyncRun {
         if self.is_over {
             return;
         }
+        note_over_time(&self.shared, &self.delivery);
         let future = self.future.take();
         let dropped = in_span(&self.shared, &self.delivery, &self.span, || {
             catch_unwind(AssertUnwindSafe(|| drop(future)))

@@ -85,6 +85,8 @@ pub(super) struct Window {
     counts: Vec<usize>,
     /// Rows that are given back, a slice at a time.
     leaving: Vec<Position>,
+    /// Rows that came since the last slice.
+    came: usize,
     /// Rows that fire later than at their deadlines, when they come into the window.
     delays: IdMap<DurableId, Instant>,
     /// Rows that may have ended the process. Those that wait have no timer, and no bound applies to
@@ -95,7 +97,7 @@ pub(super) struct Window {
 /// A debug build checks all counts of a window with up to this number of rows, at each turn.
 const CHECKED_ROWS: usize = 256;
 
-/// Rows of a slice that is given back: a millisecond or two.
+/// Rows of a slice that is given back, at least: a millisecond or two.
 const SLICE: usize = 2_048;
 
 /// The second of 1,024 ms in which a time is.
@@ -142,6 +144,7 @@ impl Window {
             seconds: BTreeMap::new(),
             counts: Vec::new(),
             leaving: Vec::new(),
+            came: 0,
             delays: IdMap::default(),
             suspects: Suspects::new(bounds.bytes / 4),
         }
@@ -323,6 +326,7 @@ impl Window {
             return;
         };
         debug_assert!(!self.has(id), "a row has one entry");
+        self.came += 1;
         self.bytes += bytes;
         let due = self.seconds.entry(second(position.due)).or_default();
         *due = due.and(1, bytes);
@@ -456,9 +460,11 @@ impl Window {
     }
 
     /// Gives rows back, a slice of those that are leaving; but not rows that are loaded again by
-    /// now. Returns whether all are gone.
+    /// now. Twice as many as came since the last slice, if that is more: else the window would grow
+    /// while it gives rows back. Returns whether all are gone.
     pub(super) fn give_back(&mut self, is_loaded: impl Fn(Position) -> bool) -> bool {
-        let from = self.leaving.len().saturating_sub(SLICE);
+        let slice = SLICE.max(2 * std::mem::take(&mut self.came));
+        let from = self.leaving.len().saturating_sub(slice);
         for position in self.leaving.split_off(from) {
             let entry = self.entries.get(&position.id);
             let is_here = entry.is_some_and(|entry| entry.position == position);

@@ -119,6 +119,64 @@ fn a_future_is_dropped_in_its_own_poll_when_its_limit_is_over() {
 }
 
 #[test]
+fn a_future_that_takes_too_long_in_its_last_poll_is_counted() {
+    let clock = ManualClock::new();
+    let (executor, slow) = (Executor::default(), clock.clone());
+    let spawned = executor.clone();
+    let timers = Durable::builder(Memory::new())
+        .clock(clock.clone())
+        .spawner(move |future| spawned.0.futures.lock().unwrap().push(future))
+        .on_async("work", move |_| {
+            let slow = slow.clone();
+            async move {
+                slow.advance(5 * SECOND);
+                Ok(())
+            }
+        })
+        .time_limit("work", 5 * SECOND)
+        .start()
+        .unwrap();
+    timers.schedule("work", SECOND, "").unwrap();
+    clock.advance(SECOND);
+    assert_eq!(executor.poll(), 0);
+    clock.advance(MS);
+    let stats = timers.stats();
+    assert_eq!((stats.over_time, stats.failed, stats.done), (1, 0, 1));
+}
+
+#[test]
+fn a_future_that_is_dropped_or_panics_after_its_limit_is_counted() {
+    let clock = ManualClock::new();
+    let (executor, slow) = (Executor::default(), clock.clone());
+    let spawned = executor.clone();
+    let timers = Durable::builder(Memory::new())
+        .clock(clock.clone())
+        .spawner(move |future| spawned.0.futures.lock().unwrap().push(future))
+        .on_async("dropped", |_| pending())
+        .on_async("panics", move |_| -> std::future::Ready<_> {
+            slow.advance(5 * SECOND);
+            panic!("too late")
+        })
+        .time_limit("dropped", 5 * SECOND)
+        .time_limit("panics", 5 * SECOND)
+        .start()
+        .unwrap();
+    let over_time = || (timers.stats().over_time, timers.stats().failed);
+    timers.schedule("dropped", SECOND, "").unwrap();
+    clock.advance(SECOND);
+    assert_eq!(executor.poll(), 1);
+    clock.advance(6 * SECOND);
+    executor.0.futures.lock().unwrap().clear();
+    clock.advance(MS);
+    assert_eq!(over_time(), (1, 1));
+    timers.schedule("panics", MS, "").unwrap();
+    clock.advance(MS);
+    executor.poll();
+    clock.advance(MS);
+    assert_eq!(over_time(), (2, 2));
+}
+
+#[test]
 fn a_stop_does_not_wait_for_a_future_longer_than_its_limit() {
     let clock = ManualClock::new();
     let (builder, executor, drops, told) = hanging(&clock);

@@ -162,7 +162,8 @@ impl PostgresBuilder {
     }
 
     /// Sets how long calls wait for a database that does not answer. Then the store has failed, and
-    /// calls are refused until it is back. 5 min unless set.
+    /// calls are refused until it is back. 5 min unless set. A statement or a connection that gets
+    /// no answer at all is waited for 30 s, even if this is less.
     ///
     /// # Example
     /// See [`Postgres::builder`].

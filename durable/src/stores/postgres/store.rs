@@ -49,11 +49,11 @@ const PAYLOAD_MAX: usize = 64 << 20;
 /// run out. Nodes need no connection to each other, and their clocks do not matter: the database's
 /// clock counts.
 ///
-/// While the database does not answer (it restarts, or a standby is promoted) nothing fires, calls
-/// wait, and nothing is lost. After [`patience`](crate::PostgresBuilder::patience) the store has
-/// failed: calls are refused ([`DurableError::Unavailable`](crate::DurableError::Unavailable)), and
-/// the node tries to come back by itself, unless [`heals`](crate::DurableBuilder::heals) says
-/// otherwise.
+/// While the database does not answer (it restarts, or a standby is promoted) nothing more is
+/// handed out, calls wait, and nothing is lost. (What was handed out before may begin until the
+/// leases end.) After [`patience`](crate::PostgresBuilder::patience) the store has failed: calls
+/// are refused ([`DurableError::Unavailable`](crate::DurableError::Unavailable)), and the node
+/// tries to come back by itself, unless [`heals`](crate::DurableBuilder::heals) says otherwise.
 ///
 /// # Example
 /// ```
