@@ -49,6 +49,27 @@ fn loads_take_slices_in_order_from_both_tables() {
     );
 }
 
+/// A step of a sweep follows each commit. However many rows a commit has, steps keep up.
+#[test]
+fn sweeps_keep_up_with_large_commits() {
+    const MANY: usize = 1_000;
+    const TOO_MANY: usize = 8_000;
+    const AT_ONCE: u64 = 4_000;
+    let folder = Folder::new("keep-up");
+    let builder = Redb::builder().sweep_at(MANY, TOO_MANY);
+    let mut store = builder.open(folder.file()).unwrap();
+    store.acquire().unwrap();
+    let mut greatest = 0;
+    for round in 0..25 {
+        let rows = (0..AT_ONCE).map(|n| row(&mut store, (n * 7_919 + round) % 50_000 * 60, b"x"));
+        let rows: Vec<_> = rows.map(Write::Arm).collect();
+        commit(&mut store, rows);
+        store.upkeep().unwrap();
+        greatest = greatest.max(store.recent_rows());
+    }
+    assert!(greatest < 4 * TOO_MANY, "{greatest} rows wait for a sweep");
+}
+
 #[test]
 fn old_rows_are_swept_by_the_clock() {
     let folder = Folder::new("aged");

@@ -10,6 +10,7 @@ use super::done;
 use super::due_key::DueKey;
 use super::error::{self, io_error, one_line, store_error};
 use super::file::OpenPath;
+use super::number_set::NumberSet;
 use super::open;
 use super::overlay::Overlay;
 use super::rules::{FileRules, RULES_SINCE};
@@ -197,7 +198,7 @@ fn look_at(
             numbers,
             state: state(&transaction).map_err(io)?,
             transaction,
-            ended: IdSet::default(),
+            ended: NumberSet::default(),
             recent: IdSet::default(),
             keyed: 0,
             report,
@@ -222,7 +223,7 @@ struct Walk<'a> {
     numbers: Numbers,
     state: StoreState,
     /// Numbers of rows of `recent` that have ended.
-    ended: IdSet<u64>,
+    ended: NumberSet,
     /// Numbers of the others.
     recent: IdSet<u64>,
     /// Rows with a key.
@@ -289,7 +290,7 @@ impl Walk<'_> {
         for entry in self.transaction.open_table(RECENT)?.iter()? {
             let (number, value) = entry?;
             let number = number.value();
-            if self.ended.contains(&number) {
+            if self.ended.contains(number) {
                 continue;
             }
             self.recent.insert(number);

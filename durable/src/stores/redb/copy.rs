@@ -57,7 +57,7 @@ impl FileSnapshot {
         let tombstones = tombstones.map_err(|error| self.error(error))?;
         let (_, ended) = EndedLog::read(&tombstones).map_err(|error| self.error(error))?;
         self.copy(new, RECENT, |&number, value| {
-            if ended.contains(&number) {
+            if ended.contains(number) {
                 return Ok(false);
             }
             recent_row(number, value)?;

@@ -77,7 +77,7 @@ impl Salvage<'_> {
                     let has_ended = self
                         .ended
                         .as_ref()
-                        .is_some_and(|ended| ended.contains(&number));
+                        .is_some_and(|ended| ended.contains(number));
                     if !has_ended
                         && self.is_lost(RECENT.name(), key)
                         && let Ok(row) = recent_row(number, value)

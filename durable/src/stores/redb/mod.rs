@@ -22,6 +22,7 @@ mod new_file;
 #[cfg(test)]
 mod new_file_tests;
 mod number_map;
+mod number_set;
 mod open;
 mod open_file;
 mod overlay;

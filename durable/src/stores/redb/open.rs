@@ -241,7 +241,7 @@ fn rows(what: &str, transaction: &ReadTransaction, floor: u64) -> Result<Opened,
         if number >= state.next_number {
             return Err(damaged("recent", number, "the number was never given"));
         }
-        if ended.contains(&number) {
+        if ended.contains(number) {
             continue;
         }
         let row = recent_row(number, value.value())?;

@@ -16,6 +16,7 @@ use super::due_key::DueKey;
 use super::error::{io_error, one_line};
 use super::lost::{Lost, ordered};
 use super::new_file::{NewFile, Speed};
+use super::number_set::NumberSet;
 use super::pages::{Next, PageRef, Pages, Tree, Widths};
 use super::rules::{self, RULES, RULES_SINCE};
 use super::state::{self, StoreState};
@@ -160,7 +161,7 @@ pub(super) struct Salvage<'a> {
     state: Option<StoreState>,
     floor: Option<u64>,
     /// Numbers of rows that have ended in `recent`. `None`: not all of them are known.
-    pub(super) ended: Option<IdSet<u64>>,
+    pub(super) ended: Option<NumberSet>,
     /// Numbers of rows that are certain.
     pub(super) certain: IdSet<u64>,
     keys: BTreeMap<Box<[u8]>, u128>,
@@ -183,7 +184,7 @@ impl<'a> Salvage<'a> {
             has_all_tables: true,
             state: None,
             floor: None,
-            ended: Some(IdSet::default()),
+            ended: Some(NumberSet::default()),
             certain: IdSet::default(),
             keys: BTreeMap::new(),
             moved: BTreeMap::new(),
@@ -327,7 +328,7 @@ impl<'a> Salvage<'a> {
             self.ended = None;
             return;
         };
-        let mut ended = IdSet::default();
+        let mut ended = NumberSet::default();
         while let Some(next) = tree.next() {
             let Next::Entry(key, value) = next else {
                 self.lose(TOMBSTONES.name(), Vec::new(), None);
@@ -377,7 +378,7 @@ impl<'a> Salvage<'a> {
                 Some(Next::Lost(after, upto)) => self.lose(RECENT.name(), after, upto),
                 Some(Next::Entry(key, value)) => {
                     let number = u64::from_le_bytes(*key.first_chunk().unwrap_or(&[0; 8]));
-                    if ended.contains(&number) {
+                    if ended.contains(number) {
                         return Ok(true);
                     }
                     match recent_row(number, value) {

@@ -41,11 +41,20 @@ const SOON: Duration = Duration::from_secs(60);
 /// A slice should take so long.
 const SLICE_NS: u64 = 2_000_000;
 
-/// Slices that are taken together for each `too_many` rows.
+/// Slices that are taken together at most for each `too_many` rows, beside the first.
 const SLICES_BEHIND: usize = 8;
+
+/// Slices pay for the rows that came, and for one in so many more.
+const OWED_MORE: usize = 4;
+
+/// So many rows are taken out, or forgotten, for one that came: no row is moved meanwhile.
+const CHEAPER: usize = 8;
 
 /// Rows of a slice, at least and at most.
 const SLICE_ROWS: Range<usize> = 256..32_768;
+
+/// So many rows say whether they lie one after the other.
+const DENSE_LOOK: usize = 2 * SLICE_ROWS.start;
 
 /// A slice has no more bytes of rows than this, and one row more.
 const SLICE_BYTES: usize = 8 << 20;
@@ -76,6 +85,8 @@ pub(super) struct Sweeper {
     /// Times, and the next number at each. The oldest is at the front.
     marks: VecDeque<(StoreTime, u64)>,
     round: Option<Round>,
+    /// Rows after the last step.
+    rows: usize,
     /// Rows that the last round left. The next one by number begins when there are more.
     left: usize,
     /// When the last round by age began.
@@ -113,6 +124,7 @@ impl Sweeper {
             clock: Clock::monotonic(),
             marks: VecDeque::new(),
             round: None,
+            rows: 0,
             left: 0,
             last_round: None,
             takes_out: false,
@@ -140,24 +152,34 @@ impl Sweeper {
     }
 
     /// Takes a slice, if there is something to sweep, and more slices if arms are ahead of the
-    /// sweeps: else memory would grow with the rows. Whether there is more.
+    /// sweeps: else memory would grow with the rows. As many as pay for the rows that came since
+    /// the last step: so commits of few rows are not delayed by many slices. Whether there is more.
     pub(super) fn step(&mut self, mut sweep: Sweep<'_>) -> Result<bool, Error> {
-        let behind = sweep.index.len().checked_div(self.limits.too_many);
-        for _ in 0..=SLICES_BEHIND * behind.unwrap_or(0) {
-            if !self.slice(&mut sweep)? {
-                return Ok(false);
+        let rows = sweep.index.len();
+        let behind = rows.checked_div(self.limits.too_many).unwrap_or(0);
+        let came = rows.saturating_sub(self.rows);
+        let mut owed = came + came / OWED_MORE;
+        let mut has_more = true;
+        for _ in 0..=SLICES_BEHIND * behind {
+            let (paid, more) = self.slice(&mut sweep)?;
+            (owed, has_more) = (owed.saturating_sub(paid), more);
+            if owed == 0 || !has_more {
+                break;
             }
         }
-        Ok(true)
+        self.rows = sweep.index.len();
+        Ok(has_more)
     }
 
-    fn slice(&mut self, sweep: &mut Sweep<'_>) -> Result<bool, Error> {
+    /// Takes a slice of a round. For how many rows that came it pays, and whether there is more.
+    fn slice(&mut self, sweep: &mut Sweep<'_>) -> Result<(usize, bool), Error> {
         if self.round.is_none() {
             self.round = self.next_round(sweep)?;
         }
         let Some(round) = &mut self.round else {
-            return Ok(false);
+            return Ok((0, false));
         };
+        let rows_before = sweep.index.len();
         let begin_ns = self.clock.now_ns();
         let mut is_dense = false;
         let is_done = match round {
@@ -171,6 +193,10 @@ impl Sweeper {
             Round::Forget { tombstone } => sweep.forget_slice(*tombstone, self.slice_rows)?,
         };
         let took_ns = self.clock.now_ns().saturating_sub(begin_ns);
+        let paid = match round {
+            Round::Move { .. } => rows_before - sweep.index.len(),
+            Round::TakeOut { .. } | Round::Forget { .. } => self.slice_rows / CHEAPER,
+        };
         let rows = if is_dense {
             &mut self.dense_rows
         } else {
@@ -191,7 +217,7 @@ impl Sweeper {
                 Round::Forget { .. } => self.next_round(sweep)?,
             };
         }
-        Ok(self.round.is_some())
+        Ok((paid, self.round.is_some()))
     }
 
     fn next_round(&mut self, sweep: &Sweep<'_>) -> Result<Option<Round>, Error> {
@@ -262,9 +288,14 @@ impl Sweep<'_> {
         dense: usize,
     ) -> Result<(bool, bool), Error> {
         let mut keys = Vec::new();
-        self.index
-            .range(*after, StoreTime::MAX, rows.max(dense), &mut keys);
-        let is_dense = keys.len() > SLICE_ROWS.start && dense_range(&keys).is_some();
+        let look = rows.max(DENSE_LOOK);
+        self.index.range(*after, StoreTime::MAX, look, &mut keys);
+        let mut is_dense = keys.len() > SLICE_ROWS.start && dense_range(&keys).is_some();
+        if is_dense && dense > look {
+            keys.clear();
+            self.index.range(*after, StoreTime::MAX, dense, &mut keys);
+            is_dense = dense_range(&keys).is_some();
+        }
         let limit = if is_dense { dense } else { rows };
         let is_done = keys.len() < limit;
         keys.truncate(limit);

@@ -10,8 +10,8 @@
 
 use super::bytes::Flaw;
 use super::codec;
+use super::number_set::NumberSet;
 use super::tables::damaged;
-use crate::store::id_map::IdSet;
 use redb::{CursorError, Error, ReadableTable, Table};
 use std::ops::Bound;
 
@@ -37,8 +37,8 @@ impl EndedLog {
     /// `recent` no more.
     pub(super) fn read(
         table: &impl ReadableTable<u64, &'static [u8]>,
-    ) -> Result<(Self, IdSet<u64>), Error> {
-        let (mut log, mut ended) = (Self::default(), IdSet::default());
+    ) -> Result<(Self, NumberSet), Error> {
+        let (mut log, mut ended) = (Self::default(), NumberSet::default());
         for entry in table.iter()? {
             let (sequence, value) = entry?;
             let sequence = sequence.value();
@@ -53,12 +53,12 @@ impl EndedLog {
     }
 
     /// Notes what an entry says, after those before it: the numbers whose rows have ended.
-    pub(super) fn note(sequence: u64, value: &[u8], ended: &mut IdSet<u64>) -> Result<(), Flaw> {
+    pub(super) fn note(sequence: u64, value: &[u8], ended: &mut NumberSet) -> Result<(), Flaw> {
         for number in codec::decode_tombstones(sequence, value)? {
             if number & REVIVED == 0 {
                 ended.insert(number);
             } else {
-                ended.remove(&(number & !REVIVED));
+                ended.remove(number & !REVIVED);
             }
         }
         Ok(())
