@@ -20,8 +20,8 @@ use std::time::Duration;
 /// product are the nanoseconds. The hash has no secret: if clients choose the keys, they can let
 /// their timers meet.
 ///
-/// Two keys may come close to each other, as two random delays may: of 10,000 keys in an hour, a
-/// dozen meet another one in the same millisecond. A number is a key by its bytes:
+/// Two keys may come close to each other, as two random delays may: of 10,000 keys in an hour,
+/// some thirty meet another one in the same millisecond. A number is a key by its bytes:
 /// `7_u64.to_le_bytes()`. A window of zero gives zero. One of more than 584 years counts as one of
 /// 584 years. Cost: some nanoseconds.
 ///

@@ -27,8 +27,8 @@ pub(crate) fn inside<R>(f: impl FnOnce() -> R) -> R {
 }
 
 /// Whether the calling thread is inside a task: it runs one, a hook, or whatever
-/// [`run_as_task`] runs; or it moves a [`ManualClock`](crate::ManualClock), or is a thread of a
-/// service.
+/// [`run_as_task`] runs; or it takes a shard's turns: a shard's thread, or one that moves a
+/// [`ManualClock`](crate::ManualClock); or it is the watchdog's thread.
 ///
 /// Other threads may wait for such a thread. So a `stop` there waits for nobody, and
 /// [`cancel_and_wait`](crate::ServiceHandle::cancel_and_wait) returns an

@@ -184,7 +184,8 @@ impl<T: Send + 'static> Builder<T> {
         self
     }
 
-    /// The beginning of the names of the service's threads, without a NUL character. Default:
+    /// The beginning of the names of the threads of the service's shards, its watchdog and its own
+    /// pool, without a NUL character. Default:
     /// `wheelwork`.
     ///
     /// A shard's thread is named `timeouts-shard-0`, a worker of a pool of the service's own
@@ -458,10 +459,10 @@ impl<T: Send + 'static> Builder<T> {
     /// manual clock, it has no effect.
     ///
     /// When no worker has taken a due timer for 10 ms, the shard starts a thread, named
-    /// `wheelwork-relief`. The thread works at what is due and ends. If its handler blocks too, the
-    /// shard starts the next one. The handler can ask [`is_relief_thread`](crate::is_relief_thread)
-    /// and leave to others what would block this thread. While something is due, the shard looks
-    /// every 5 ms; otherwise it costs nothing.
+    /// `wheelwork-relief` (`wheelwork-relie` on Linux). The thread works at what is due and ends.
+    /// If its handler blocks too, the shard starts the next one. The handler can ask
+    /// [`is_relief_thread`](crate::is_relief_thread) and leave to others what would block this
+    /// thread. While something is due, the shard looks every 5 ms; otherwise it costs nothing.
     ///
     /// # Example
     /// ```

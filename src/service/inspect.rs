@@ -220,9 +220,10 @@ impl<T: Send + 'static> ServiceHandle<T> {
     /// knew of nothing to do then, the service has stopped, or there is no such shard. Timers that
     /// are paused, or that the shard has not taken in yet, do not count.
     ///
-    /// The answer is at or before the earliest deadline of the timers that the shard has taken in.
-    /// It may be before that deadline, if a timer was cancelled or moved, or if many timers lie in
-    /// one slot of the wheel, which the shard cascades ahead of time. Cost: a look at a counter.
+    /// The answer is at or before the earliest deadline of the timers that the shard has taken in,
+    /// and has not given to the pool yet. It may be before that deadline, if a timer was cancelled
+    /// or moved, or if many timers lie in one slot of the wheel, which the shard cascades ahead of
+    /// time. Cost: a look at a counter.
     ///
     /// # Example
     /// ```

@@ -160,8 +160,8 @@ pub fn clock() -> ManualClock {
     current().clock().clone()
 }
 
-/// Keeps the clock from being moved, until the value that is returned is dropped: for tasks that
-/// wait for another thread. Drop it after what the thread sends was sent.
+/// Keeps `block_on` from moving the clock, until the value that is returned is dropped: for tasks
+/// that wait for another thread. Drop it after what the thread sends was sent.
 ///
 /// # Panics
 /// Outside of [`block_on`].

@@ -73,7 +73,7 @@ struct Changes {
 #[derive(Debug)]
 pub(super) struct Stuck;
 
-/// Keeps the clock of a [`block_on`](super::block_on) from being moved, as long as it lives.
+/// Keeps a [`block_on`](super::block_on) from moving its clock, as long as it lives.
 /// [`hold`](super::hold) makes one. Any thread may have it, and drop it.
 ///
 /// # Example

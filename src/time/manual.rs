@@ -376,12 +376,13 @@ impl ManualClock {
     }
 
     /// Moves time forward to the next tick on which a timer is due, and fires the timer. Returns
-    /// how far it moved, or `None` if there is no timer, or if all timers wait for room in a
-    /// channel.
+    /// how far it moved, or `None` if there is no timer that will be due, or if all timers wait for
+    /// room in a channel.
     ///
     /// Timers that are due already fire first. The wheel may still have the old tick of a timer
     /// that was cancelled or moved. Then time stops at that tick, and nothing fires. From inside a
-    /// task, and while another thread advances, this call moves nothing and returns `None`.
+    /// task that a running `advance` has fired, and while another thread advances, this call moves
+    /// nothing and returns `None`.
     ///
     /// # Example
     /// ```

@@ -326,7 +326,8 @@ impl<S: Store> DurableBuilder<S> {
     }
 
     /// Sets a clock that is moved by hand, for tests. There are no threads then: each call does the
-    /// writer's work, and handlers run inside [`ManualClock::advance`].
+    /// writer's work, and handlers run inside [`ManualClock::advance`], unless
+    /// [`dispatch`](Self::dispatch) says otherwise. Futures run where the spawner runs them.
     ///
     /// # Example
     /// ```
@@ -351,10 +352,10 @@ impl<S: Store> DurableBuilder<S> {
         self
     }
 
-    /// Sets a hook that is told of each delivery that has failed, and why: what the error says, and
-    /// what its causes say. It runs where the handler ran. (Where a connection ends while the
-    /// transaction of an `on_in_transaction` handler is committed, nobody knows whether it was. The
-    /// hook is told; if it was, the handler is not called again, and `stats().stale` rises.)
+    /// Sets a hook that is told of each delivery whose handler has failed, and why: what the error
+    /// says, and what its causes say. It runs where the handler ran. (Where a connection ends while
+    /// the transaction of an `on_in_transaction` handler is committed, nobody knows whether it was.
+    /// The hook is told; if it was, the handler is not called again, and `stats().stale` rises.)
     ///
     /// # Example
     /// ```

@@ -52,9 +52,9 @@ impl CalendarRow {
 }
 
 impl DurableClient {
-    /// Returns a page of up to `limit` timers that have a calendar, each with up to `runs` of its
-    /// next runs, in the order of their deadlines. The pages begin after a cursor, as those of
-    /// [`list_page`](Self::list_page) do.
+    /// Returns a page of up to `limit` timers (0 counts as 1) that have a calendar, each with up to
+    /// `runs` of its next runs, in the order of their deadlines. The pages begin after a cursor, as
+    /// those of [`list_page`](Self::list_page) do.
     ///
     /// A timer whose calendar was cancelled while it is handled is among them until its handler has
     /// answered: it is [superseded](Row::superseded), and makes no further run.

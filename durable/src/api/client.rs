@@ -90,9 +90,10 @@ impl Durable {
     ///
     /// # Errors
     /// [`DurableError::Store`] if the store has failed, now or before;
-    /// [`DurableError::InsideHandler`] if a handler or a hook calls it: it would wait for itself;
-    /// [`DurableError::PollsHandler`] if a handler's future has not ended, and the calling thread
-    /// is the one that has polled it last. The call would wait for ever, so it stops nothing.
+    /// [`DurableError::InsideHandler`] if a handler, or a hook but `trace_context`, calls it: it
+    /// would wait for itself; [`DurableError::PollsHandler`] if a handler's future has not ended,
+    /// and the calling thread is the one that has polled it last. The call would wait for ever, so
+    /// it stops nothing.
     ///
     /// # Example
     /// ```

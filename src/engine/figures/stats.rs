@@ -57,8 +57,8 @@ pub struct Stats {
 pub struct TimerCounts {
     /// Timers that were armed.
     pub armed: u64,
-    /// Timers that fired: a worker has claimed them. Runs of periodic timers are in
-    /// [`runs`](Self::runs) instead; [`Stats::lateness`] has both.
+    /// Timers that fired: a worker has claimed them. Runs of periodic timers, of calendars, and of
+    /// timers for a time of day are in [`runs`](Self::runs) instead; [`Stats::lateness`] has both.
     pub fired: u64,
     /// Timers that fired and whose payloads were dropped because nobody took them. The handler left
     /// them in its batch, or panicked before it took them, or an executor dropped the job, or the
@@ -68,7 +68,8 @@ pub struct TimerCounts {
     pub cancelled: u64,
     /// Timers that `stop` handed back.
     pub handed_back: u64,
-    /// Periodic timers that ended: after their last run, or when the service stopped.
+    /// Periodic timers, timers of calendars and those for a time of day that ended: after their
+    /// last run, or when the service stopped.
     pub ended: u64,
     /// Timers that wait: armed, and without an outcome yet.
     pub pending: u64,
@@ -225,8 +226,8 @@ impl Machinery {
     }
 
     /// Entries in the wheel after the shard's last turn, of living timers and of cancelled ones
-    /// that are still there. Timers of which the shard has not heard yet are in
-    /// [`lane_depth`](Self::lane_depth).
+    /// that are still there, without those that are [due](Self::due). Timers of which the shard has
+    /// not heard yet are in [`lane_depth`](Self::lane_depth).
     #[must_use]
     pub fn entries(&self) -> u64 {
         self.levels.iter().sum()
