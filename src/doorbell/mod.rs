@@ -82,6 +82,16 @@ impl Doorbell {
         }
     }
 
+    /// The same, for a deadline that is found out only if the shard sleeps.
+    pub(crate) fn ring_asleep(&self, deadline: impl FnOnce() -> u64) {
+        // Ordering: light (RingFence), as in `ring`.
+        light_fence_unless(Fault::DoorbellNoRingFence);
+        // Ordering: Relaxed (RingLook), as in `ring`. No deadline is before `AWAKE`.
+        if self.wake_at.load(Ordering::Relaxed) != AWAKE {
+            self.ring(deadline());
+        }
+    }
+
     #[cold]
     fn ring_slowly(&self, deadline: u64, mut wake_at: u64) {
         while deadline < wake_at {
@@ -208,6 +218,19 @@ mod tests {
             );
             bell.ring(0);
             assert_eq!(bell.rings(), 1);
+            SecondLook::Work
+        });
+    }
+
+    #[test]
+    fn asks_for_the_deadline_only_of_a_shard_that_sleeps() {
+        let bell = Doorbell::new();
+        bell.ring_asleep(|| unreachable!("it is awake"));
+        announced(10, |bell| {
+            bell.ring_asleep(|| 10);
+            assert_eq!(bell.rings(), 0);
+            bell.ring_asleep(|| 9);
+            assert_eq!((bell.rings(), bell.sleeps_until()), (1, None));
             SecondLook::Work
         });
     }

@@ -86,7 +86,7 @@ impl<T: Send + 'static> Cells<T> {
     #[inline(never)]
     fn slow_down(&self, shard: usize, backlog: Backlog) {
         let bell = self.shared.bell(shard);
-        bell.ring(seen_by(backlog, || self.end_of_naps()));
+        bell.ring_asleep(|| seen_by(backlog, || self.end_of_naps()));
         let situation = Situation {
             shard_is_awake: bell.is_awake(),
             is_on_manual_clock: self.shared.is_on_manual_clock(),
