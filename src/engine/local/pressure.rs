@@ -27,7 +27,7 @@ pub(in crate::engine) fn is_large(backlog: Backlog) -> bool {
 }
 
 /// The tick by which the shard has to look at its messages, if it sleeps: as if one of them was due
-/// then. (A nap ends before the one of `nap_end`.)
+/// then. `nap_end` gives a tick by which every nap has ended.
 pub(in crate::engine) fn seen_by(backlog: Backlog, nap_end: impl FnOnce() -> u64) -> u64 {
     if must_ring(backlog) { 0 } else { nap_end() }
 }

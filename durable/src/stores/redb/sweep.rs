@@ -44,16 +44,16 @@ const SLICE_NS: u64 = 2_000_000;
 /// Slices that are taken together at most for each `too_many` rows, beside the first.
 const SLICES_BEHIND: usize = 8;
 
-/// Slices pay for the rows that came, and for one in so many more.
+/// Slices pay for the rows that came, and for one more for each four of them.
 const OWED_MORE: usize = 4;
 
-/// So many rows are taken out, or forgotten, for one that came: no row is moved meanwhile.
+/// A slice that takes rows out, or forgets them, pays for an eighth of its rows: it moves none.
 const CHEAPER: usize = 8;
 
 /// Rows of a slice, at least and at most.
 const SLICE_ROWS: Range<usize> = 256..32_768;
 
-/// So many rows say whether they lie one after the other.
+/// The first rows of a slice, which say whether its rows lie one after the other.
 const DENSE_LOOK: usize = 2 * SLICE_ROWS.start;
 
 /// A slice has no more bytes of rows than this, and one row more.
