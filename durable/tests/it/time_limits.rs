@@ -53,6 +53,16 @@ impl Executor {
     }
 }
 
+/// A program whose futures run when the test says so.
+fn spawning(clock: &ManualClock) -> (DurableBuilder<Memory>, Executor) {
+    let executor = Executor::default();
+    let spawned = executor.clone();
+    let builder = Durable::builder(Memory::new())
+        .clock(clock.clone())
+        .spawner(move |future| spawned.0.futures.lock().unwrap().push(future));
+    (builder, executor)
+}
+
 /// Notes that it was dropped, and may panic then.
 struct Noted(Arc<AtomicU32>, bool);
 
@@ -67,12 +77,10 @@ type Told = Arc<Mutex<Vec<String>>>;
 
 /// A builder whose kind `work` has a future that never ends, except with the payload `short`.
 fn hanging(clock: &ManualClock) -> (DurableBuilder<Memory>, Executor, Arc<AtomicU32>, Told) {
-    let (executor, told) = (Executor::default(), Told::default());
-    let drops = Arc::new(AtomicU32::new(0));
-    let (spawner, dropped, log) = (executor.clone(), Arc::clone(&drops), told.clone());
-    let builder = Durable::builder(Memory::new())
-        .clock(clock.clone())
-        .spawner(move |future| spawner.0.futures.lock().unwrap().push(future))
+    let (builder, executor) = spawning(clock);
+    let (drops, told) = (Arc::new(AtomicU32::new(0)), Told::default());
+    let (dropped, log) = (Arc::clone(&drops), told.clone());
+    let builder = builder
         .on_async("work", move |work: Delivery| {
             let noted = Noted(dropped.clone(), work.payload() == b"panics");
             async move {
@@ -121,11 +129,9 @@ fn a_future_is_dropped_in_its_own_poll_when_its_limit_is_over() {
 #[test]
 fn a_future_that_takes_too_long_in_its_last_poll_is_counted() {
     let clock = ManualClock::new();
-    let (executor, slow) = (Executor::default(), clock.clone());
-    let spawned = executor.clone();
-    let timers = Durable::builder(Memory::new())
-        .clock(clock.clone())
-        .spawner(move |future| spawned.0.futures.lock().unwrap().push(future))
+    let slow = clock.clone();
+    let (builder, executor) = spawning(&clock);
+    let timers = builder
         .on_async("work", move |_| {
             let slow = slow.clone();
             async move {
@@ -147,11 +153,9 @@ fn a_future_that_takes_too_long_in_its_last_poll_is_counted() {
 #[test]
 fn a_future_that_is_dropped_or_panics_after_its_limit_is_counted() {
     let clock = ManualClock::new();
-    let (executor, slow) = (Executor::default(), clock.clone());
-    let spawned = executor.clone();
-    let timers = Durable::builder(Memory::new())
-        .clock(clock.clone())
-        .spawner(move |future| spawned.0.futures.lock().unwrap().push(future))
+    let slow = clock.clone();
+    let (builder, executor) = spawning(&clock);
+    let timers = builder
         .on_async("dropped", |_| pending())
         .on_async("panics", move |_| -> std::future::Ready<_> {
             slow.advance(5 * SECOND);

@@ -85,7 +85,7 @@ pub(super) struct Sweeper {
     /// Times, and the next number at each. The oldest is at the front.
     marks: VecDeque<(StoreTime, u64)>,
     round: Option<Round>,
-    /// Rows after the last step.
+    /// Rows that the index knew after the last step.
     rows: usize,
     /// Rows that the last round left. The next one by number begins when there are more.
     left: usize,
