@@ -3,10 +3,11 @@
 use super::client::DurableClient;
 use super::keyed::Keyed;
 use crate::handler::error::DurableError;
-use crate::queue::request::Request;
+use crate::queue::request::{Former, NewTimer, Request};
 use crate::store::row::{DurableId, Row, StoreTime};
 use crate::store::when::{PayloadBytes, When};
 use crate::store::write::Target;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use wheelwork::calendar::Calendar;
 
@@ -62,38 +63,59 @@ impl DurableClient {
         calendar: &Calendar,
         payload: PayloadBytes,
     ) -> Result<DurableId, DurableError> {
-        let text = calendar.to_string();
-        let next = next_after(calendar, self.shared.now())?;
-        let mut timer = self.new_timer(kind, key, When::from(next.system_time()), payload, None)?;
-        timer.calendar = Some(text.into());
-        if let Some(key) = &timer.key
-            && let Some(row) = self.get_target(Target::Key(key.clone()))?
-            && row.kind == timer.kind
-            && runs_as(&row, calendar)
-        {
+        let text: Arc<str> = calendar.to_string().into();
+        loop {
+            let next = next_after(calendar, self.shared.now())?;
+            let when = When::from(next.system_time());
+            let mut timer = self.new_timer(kind, key, when, payload.clone(), None)?;
+            timer.calendar = Some(text.clone());
+            let Some(row) = self.same_calendar(&timer, calendar)? else {
+                return self
+                    .shared
+                    .ask_and_wait(|teller| Request::arm(timer, teller));
+            };
             // (Read after the row: what was made before that is no run that comes.)
             let now = self.shared.now();
             let due = self.due_again(&row, calendar, now);
-            let target = Target::Id(row.id);
             if (&row.calendar, &row.payload) == (&timer.calendar, &timer.payload) {
                 // (Arming it anew would drop a run that is tried again. If it runs just now, it
                 // gets its next run by itself.)
                 if due != row.due {
-                    self.move_target(target, due.system_time().into())?;
+                    self.move_target(Target::Id(row.id), due.system_time().into())?;
                 }
                 return Ok(row.id);
             }
-            // A run that was missed is not lost. If it is under way, it is not made twice: a
-            // minute's delay tells, and keeps it from beginning just now.
-            let later = now + MINUTE;
-            if due.system_time() > later || self.move_target(target, later.into())? {
-                timer.due = due;
-            } else {
-                timer.due = next_after(calendar, now.max(due.system_time()))?;
+            // KeyReplace: a run that was missed is not lost, and one that is under way is not made
+            // twice. The store looks whether the row is still the one that was read here.
+            timer.due = due;
+            // (After the calendar's last run comes none. If it is handed out just now, it is made
+            // with both payloads.)
+            let next = next_after(calendar, now.max(due.system_time()));
+            let former = Former {
+                id: row.id,
+                due: row.due,
+                next: next.unwrap_or(due),
+            };
+            let replaced = self
+                .shared
+                .ask_and_wait(|teller| Request::replace(timer, former, teller))?;
+            if let Some(id) = replaced {
+                return Ok(id);
             }
         }
-        self.shared
-            .ask_and_wait(|teller| Request::arm(timer, teller))
+    }
+
+    /// The row that has the timer's key, if it is of the same kind and has the same runs.
+    fn same_calendar(
+        &self,
+        timer: &NewTimer,
+        calendar: &Calendar,
+    ) -> Result<Option<Row>, DurableError> {
+        let Some(key) = &timer.key else {
+            return Ok(None);
+        };
+        let row = self.get_target(Target::Key(key.clone()))?;
+        Ok(row.filter(|row| row.kind == timer.kind && runs_as(row, calendar)))
     }
 
     /// When a row is to be due that has this calendar already.

@@ -46,6 +46,14 @@ impl NewTimer {
     }
 }
 
+/// The row that a new timer is to replace, and what it had when the caller has read it.
+pub(crate) struct Former {
+    pub(crate) id: DurableId,
+    pub(crate) due: StoreTime,
+    /// The new timer's deadline if the row was handed out.
+    pub(crate) next: StoreTime,
+}
+
 /// What the writer is asked for, or told.
 pub(crate) enum Request {
     Told(Told),
@@ -77,6 +85,8 @@ pub(crate) enum Told {
 /// What is to be changed in the store.
 pub(crate) enum Change {
     Arm(NewTimer),
+    /// In place of a row that has the timer's key, if that is still as it was.
+    Replace(NewTimer, Former),
     ArmMany(Vec<NewTimer>),
     /// One row or dead letter is changed. The outcome says whether it was.
     One(Write),
@@ -91,6 +101,8 @@ pub(crate) enum Change {
 /// The thread that waits for the answer to a change, by what it is answered with.
 pub(crate) enum Reply {
     Id(Teller<DurableId>),
+    /// If it is armed.
+    IdIf(Teller<Option<DurableId>>),
     Ids(Teller<Vec<DurableId>>),
     /// Whether there was something to change.
     Yes(Teller<bool>),
@@ -148,6 +160,15 @@ pub(crate) enum Control {
 impl Request {
     pub(crate) fn arm(timer: NewTimer, teller: Teller<DurableId>) -> Self {
         Self::Change(Change::Arm(timer), Reply::Id(teller))
+    }
+
+    /// The answer is `None` if the key has another row by now, or that has another deadline.
+    pub(crate) fn replace(
+        timer: NewTimer,
+        former: Former,
+        teller: Teller<Option<DurableId>>,
+    ) -> Self {
+        Self::Change(Change::Replace(timer, former), Reply::IdIf(teller))
     }
 
     pub(crate) fn arm_many(timers: Vec<NewTimer>, teller: Teller<Vec<DurableId>>) -> Self {
@@ -270,6 +291,7 @@ impl Reply {
         let error = error.clone();
         match self {
             Self::Id(teller) => teller.tell(Err(error)),
+            Self::IdIf(teller) => teller.tell(Err(error)),
             Self::Ids(teller) => teller.tell(Err(error)),
             Self::Yes(teller) => teller.tell(Err(error)),
             Self::Count(teller) => teller.tell(Err(error)),
@@ -282,6 +304,13 @@ impl Reply {
         match self {
             Self::Id(teller) => teller.tell(Ok(id)),
             other => other.mismatched("an id"),
+        }
+    }
+
+    pub(crate) fn id_if(self, id: Option<DurableId>) {
+        match self {
+            Self::IdIf(teller) => teller.tell(Ok(id)),
+            other => other.mismatched("an id, or none"),
         }
     }
 

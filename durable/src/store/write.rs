@@ -39,6 +39,39 @@ pub struct Settled {
     pub epoch: u64,
 }
 
+/// A row that is to have the key of another, if that one is as the caller has read it.
+///
+/// # Example
+/// See [`Store`](crate::contract::Store).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replacement {
+    /// The new row. It has the key.
+    pub row: Row,
+    /// The row that has the key.
+    pub former: DurableId,
+    /// That row's deadline. Of a row that is held it may be the one that it had before.
+    pub former_due: StoreTime,
+    /// The new row's deadline if the former row was handed out.
+    pub next: StoreTime,
+}
+
+impl Replacement {
+    /// Whether the row that has the key, and is due then, is the one that the caller has read.
+    pub(crate) fn is_for(&self, id: DurableId, due: StoreTime) -> bool {
+        let is_due = due == self.former_due || due == self.former_due.held();
+        id == self.former && is_due || is_broken(DurableFault::ReplacedUnseen)
+    }
+
+    /// The new row, after the former one was deleted (`gone`) or superseded.
+    pub(crate) fn into_row(self, gone: Option<DurableId>) -> Row {
+        let mut row = self.row;
+        if gone.is_none() && !is_broken(DurableFault::ReplacedAgain) {
+            row.set_due(self.next);
+        }
+        row
+    }
+}
+
 /// How much a call of a store takes at once. A slice ends when either limit is reached.
 ///
 /// The row that reaches `bytes` is the last one of the slice. So all rows before it have fewer than
@@ -154,6 +187,10 @@ pub enum Write {
     /// row that was handed out loses its key, and is marked as superseded. Outcome:
     /// [`Outcome::Armed`].
     Arm(Row),
+    /// Does what [`Arm`](Self::Arm) does, if the row that has the key is the one that is named, and
+    /// has the deadline that is named. If that row was handed out, the new one is due at another
+    /// time. Outcome: [`Outcome::Replaced`].
+    Replace(Box<Replacement>),
     /// Deletes a row that was not handed out. A row that was handed out and has a calendar is
     /// struck: it loses its key, and is marked as superseded. Outcome: [`Outcome::Cancelled`], with
     /// `None` if the row was superseded before.
@@ -258,6 +295,10 @@ pub enum Write {
 pub enum Outcome {
     /// The row is stored. The id is that of the row that was deleted for it, if there was one.
     Armed(Option<DurableId>),
+    /// The new row, and the id of the row that was deleted for it, unless that was handed out.
+    /// Without a row nothing was changed: the key has another row now, or that has another
+    /// deadline.
+    Replaced(Option<Row>, Option<DurableId>),
     /// The row that was deleted or struck. `None` if there was none, or if it could not be
     /// cancelled any more.
     Cancelled(Option<DurableId>),
@@ -325,6 +366,7 @@ impl Write {
     pub(crate) fn names_key(&self) -> Option<&Arc<str>> {
         match self {
             Self::Arm(row) => row.key.as_ref(),
+            Self::Replace(of) => of.row.key.as_ref(),
             Self::Cancel(Target::Key(key)) | Self::Move(Target::Key(key), _) => Some(key),
             _ => None,
         }
@@ -360,15 +402,17 @@ impl Write {
     pub(crate) fn puts(&self) -> Option<DurableId> {
         match self {
             Self::Arm(row) => Some(row.id),
+            Self::Replace(of) => Some(of.row.id),
             Self::Bury { next, .. } => next.map(|(_, copy)| copy),
             _ => None,
         }
     }
 
     /// The deadline that it gives to a row that was not handed out.
-    pub(crate) const fn sets_due(&self) -> Option<StoreTime> {
+    pub(crate) fn sets_due(&self) -> Option<StoreTime> {
         match self {
             Self::Arm(row) => Some(row.due),
+            Self::Replace(of) => Some(of.row.due.min(of.next)),
             Self::Move(_, due) | Self::Revive(_, due) => Some(*due),
             _ => None,
         }
@@ -386,6 +430,7 @@ impl Write {
     pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
         let (kind, calendar) = match self {
             Self::Arm(row) => (Some(&row.kind), row.calendar.as_ref()),
+            Self::Replace(of) => (Some(&of.row.kind), of.row.calendar.as_ref()),
             Self::CancelKind(slice) => (Some(&slice.kind), None),
             Self::Rule(of, _) => (Some(of.text()), None),
             Self::AckKept { kept, .. } => (Some(&kept.kind), kept.key.as_ref()),
@@ -399,6 +444,8 @@ impl Write {
     pub(crate) fn unchanged(&self) -> Outcome {
         match self {
             Self::Arm(_) => Outcome::Armed(None),
+            Self::Replace(_) => Outcome::Replaced(None, None),
+
             Self::Cancel(_) => Outcome::Cancelled(None),
             Self::Move(..) => Outcome::Moved(None),
             Self::CancelKind(_) => Outcome::CancelledMany(Vec::new(), None),
@@ -421,25 +468,29 @@ impl Outcome {
         match self {
             Self::Armed(_) | Self::CancelledMany(..) => true,
             Self::Cancelled(gone) => gone.is_some(),
-            Self::Moved(row) | Self::Revived(row) => row.is_some(),
+            Self::Replaced(row, _) | Self::Moved(row) | Self::Revived(row) => row.is_some(),
             Self::Begun(begun) => !matches!(begun, TrialBegun::Refused),
             Self::Settled(is_made, _) | Self::Discarded(is_made) | Self::Ruled(is_made) => *is_made,
             Self::Blocked(_) | Self::Refused(_) => false,
         }
     }
 
-    /// The row as it is now, if it got another deadline and is to fire.
+    /// The row as it is now, if it got a deadline and is to fire.
     pub(crate) fn into_row(self) -> Option<Row> {
         match self {
-            Self::Moved(row) | Self::Revived(row) | Self::Settled(_, row) => row,
+            Self::Replaced(row, _)
+            | Self::Moved(row)
+            | Self::Revived(row)
+            | Self::Settled(_, row) => row,
             _ => None,
         }
     }
 
-    /// The rows that the change has ended or moved.
+    /// The rows that the change has ended or moved, and the one that it has put in another's place.
     pub(crate) fn rows(&self) -> impl Iterator<Item = DurableId> {
         let (one, many): (_, &[DurableId]) = match self {
             Self::Armed(id) | Self::Cancelled(id) => (*id, &[]),
+            Self::Replaced(row, gone) => (row.as_ref().map(|row| row.id), gone.as_slice()),
             Self::CancelledMany(ids, _) => (None, ids),
             Self::Moved(row) | Self::Revived(row) | Self::Settled(_, row) => {
                 (row.as_ref().map(|row| row.id), &[])

@@ -8,7 +8,9 @@ use crate::store::done::{DoneForgotten, DoneListed, DonePlace, DoneRange, DoneTi
 use crate::store::fault::{DurableFault, is_broken};
 use crate::store::row::{DeadLetter, DurableId, Held, Partition, Position, Row, StoreTime};
 use crate::store::rule::{Rule, Rules};
-use crate::store::write::{KindSlice, Outcome, Settled, SliceLimit, Target, TrialBegun, Write};
+use crate::store::write::{
+    KindSlice, Outcome, Replacement, Settled, SliceLimit, Target, TrialBegun, Write,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -180,18 +182,34 @@ impl Kept {
     }
 
     fn arm(&mut self, row: Row, gate: &mut dyn Gate) -> Outcome {
-        let former = row.key.as_ref().and_then(|key| self.keys.get(key)).copied();
-        let mut gone = None;
-        if let Some(former) = former {
-            if gate.let_go(former) || is_broken(DurableFault::KeyTakenBlindly) {
-                self.remove(former);
-                gone = Some(former);
-            } else if let Some(former) = self.rows.get_mut(&former) {
-                (former.superseded, former.key) = (true, None);
-            }
-        }
+        let gone = self.take_key(&row, gate);
         self.insert(row);
         Outcome::Armed(gone)
+    }
+
+    /// The row that has a new row's key is deleted, and returned, or superseded.
+    fn take_key(&mut self, row: &Row, gate: &mut dyn Gate) -> Option<DurableId> {
+        let former = *self.keys.get(row.key.as_ref()?)?;
+        if gate.let_go(former) || is_broken(DurableFault::KeyTakenBlindly) {
+            self.remove(former);
+            return Some(former);
+        }
+        if let Some(former) = self.rows.get_mut(&former) {
+            (former.superseded, former.key) = (true, None);
+        }
+        None
+    }
+
+    fn replace(&mut self, of: Replacement, gate: &mut dyn Gate) -> Outcome {
+        let key = of.row.key.clone().map(Target::Key);
+        let former = key.and_then(|key| self.find(&key));
+        if former.is_none_or(|former| !of.is_for(former.id, former.due)) {
+            return Outcome::Replaced(None, None);
+        }
+        let gone = self.take_key(&of.row, gate);
+        let row = of.into_row(gone);
+        self.insert(row.clone());
+        Outcome::Replaced(Some(row), gone)
     }
 
     fn cancel(&mut self, target: &Target, gate: &mut dyn Gate) -> Option<DurableId> {
@@ -280,6 +298,8 @@ impl Kept {
     fn apply(&mut self, write: Write, gate: &mut dyn Gate) -> Outcome {
         match write {
             Write::Arm(row) => self.arm(row, gate),
+            Write::Replace(of) => self.replace(*of, gate),
+
             Write::Cancel(target) => Outcome::Cancelled(self.cancel(&target, gate)),
             Write::Move(target, due) => Outcome::Moved(self.reschedule(&target, due, gate)),
             Write::CancelKind(slice) => self.cancel_kind(&slice, gate),

@@ -94,7 +94,11 @@ impl Writer {
             // These are not set aside: the suspect's delivery comes back, or the writer takes the
             // charge back later, or asks again that the row be held.
             Plan::Begin(..) | Plan::TakeBack(_) | Plan::Hold(_) => return None,
-            Plan::Arm(..) | Plan::One | Plan::Settle(_) | Plan::SettleAgain(_) => {
+            Plan::Arm(..)
+            | Plan::Replace(_)
+            | Plan::One
+            | Plan::Settle(_)
+            | Plan::SettleAgain(_) => {
                 return outcomes.next_unmade().map(NotMade::from);
             }
         };
@@ -116,6 +120,10 @@ impl Writer {
                 self.insert_near(near, outcomes, clocks);
                 self.core.shared.counts.armed.add(1);
                 reply.id(id);
+            }
+            Plan::Replace(id) => {
+                let is_armed = self.one_done(outcomes, clocks);
+                reply.id_if(is_armed.then_some(id));
             }
             Plan::One => {
                 let was_there = self.one_done(outcomes, clocks);
@@ -161,6 +169,7 @@ impl Writer {
             Outcome::Cancelled(gone) => {
                 self.cancelled(gone);
             }
+            Outcome::Replaced(Some(_), _) => self.core.shared.counts.armed.add(1),
             Outcome::Moved(Some(_)) => self.core.shared.counts.moved.add(1),
             _ => {}
         }

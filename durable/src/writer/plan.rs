@@ -32,6 +32,8 @@ pub(super) struct Planned {
 pub(super) enum Plan {
     /// What comes into the window, if the row is due there.
     Arm(DurableId, Option<Box<Delivery>>),
+    /// The outcome says all: whether the timer with this id has replaced another.
+    Replace(DurableId),
     /// The outcome says all.
     One,
     /// (Boxed: it is large, and a commit has few of them.)

@@ -13,7 +13,7 @@ use crate::queue::request::{Change, Control, Look, NewTimer, Reply};
 use crate::store::contract::StoreError;
 use crate::store::fault::{DurableFault, is_broken};
 use crate::store::row::{Row, StoreTime};
-use crate::store::write::{Settled, SliceLimit, TrialBegun, Write};
+use crate::store::write::{Replacement, Settled, SliceLimit, TrialBegun, Write};
 use std::time::Duration;
 
 impl Writer {
@@ -117,6 +117,17 @@ impl Writer {
                 let plan = Plan::Arm(row.id, near);
                 changes.add(Write::Arm(row), plan, reply);
             }
+            Change::Replace(timer, former) => {
+                let row = self.row_of(timer);
+                let plan = Plan::Replace(row.id);
+                let replacement = Replacement {
+                    row,
+                    former: former.id,
+                    former_due: former.due,
+                    next: former.next,
+                };
+                changes.add(Write::Replace(Box::new(replacement)), plan, reply);
+            }
             Change::One(write) => changes.add(write, Plan::One, reply),
             Change::Begin(of, crashes) => match self.plan_begin(of, crashes) {
                 Some((write, plan)) => changes.add(write, plan, reply),
@@ -202,8 +213,8 @@ impl Writer {
         }
     }
 
-    /// The row of a new timer, and what comes into the window, if it belongs there.
-    pub(super) fn new_row(&mut self, timer: NewTimer) -> (Row, Option<Box<Delivery>>) {
+    /// The row of a new timer.
+    fn row_of(&mut self, timer: NewTimer) -> Row {
         let id = self.core.store.new_id(timer.key.as_deref(), timer.due);
         let mut row = Row::new(id, timer.due, timer.kind, timer.payload);
         row.key = timer.key;
@@ -211,6 +222,12 @@ impl Writer {
         if let Some(more) = timer.more {
             row.set_more(|parts| *parts = *more);
         }
+        row
+    }
+
+    /// The row of a new timer, and what comes into the window, if it belongs there.
+    pub(super) fn new_row(&mut self, timer: NewTimer) -> (Row, Option<Box<Delivery>>) {
+        let row = self.row_of(timer);
         let is_near = self.core.is_loaded(&row) && !is_broken(DurableFault::ArmNotPlaced);
         let near = is_near.then(|| self.core.delivery(row.clone()));
         if !is_near {

@@ -89,6 +89,8 @@ impl Writer {
         for write in &writes {
             match write {
                 Write::Arm(row) => bytes += row.bytes(),
+                Write::Replace(of) => bytes += of.row.bytes(),
+
                 Write::AckKept { kept, .. } => bytes += kept.bytes(),
                 Write::Move(..) | Write::Revive(..) | Write::Hold { .. } => {
                     bytes += self.moved_bytes;

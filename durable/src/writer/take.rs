@@ -85,6 +85,7 @@ impl Writer {
             Request::Change(Change::One(Write::Move(..) | Write::Revive(..)), _) => {
                 self.moved_bytes
             }
+            Request::Change(Change::Replace(timer, _), _) => timer.bytes(),
             request => request.queued_bytes(),
         }
     }

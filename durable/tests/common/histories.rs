@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Debug, Write as _};
 use std::num::NonZeroU32;
 use wheelwork_durable::contract::{
-    DonePlace, DoneRange, HeldWhy, KindSlice, Outcome, Position, RuleChange, Settled, SliceLimit,
-    Target, Write,
+    DonePlace, DoneRange, HeldWhy, KindSlice, Outcome, Position, Replacement, RuleChange, Settled,
+    SliceLimit, Target, Write,
 };
 use wheelwork_durable::{Cause, DeadLetter, DoneTimer, DurableId, Rate, Row, RuleFor, StoreTime};
 
@@ -80,6 +80,8 @@ impl Side {
         let row = |row: Option<Row>| row.map(|row| self.common(row));
         match outcome {
             Outcome::Armed(gone) => Outcome::Armed(id(gone)),
+            Outcome::Replaced(new, gone) => Outcome::Replaced(row(new), id(gone)),
+
             Outcome::Cancelled(gone) => Outcome::Cancelled(id(gone)),
             Outcome::Moved(moved) => Outcome::Moved(row(moved)),
             Outcome::CancelledMany(gone, last) => {
@@ -124,6 +126,8 @@ struct Delivery {
 enum Change {
     /// A row with this number; all but its id is said here.
     Arm(usize, Row),
+    /// The same, in place of another, if that is as it is said to be.
+    Replace(usize, Row, Delivery, StoreTime),
     Cancel(Name),
     Move(Name, StoreTime),
     CancelKind(&'static str, After, SliceLimit),
@@ -154,6 +158,14 @@ impl Change {
         match self {
             Self::Arm(number, row) => Write::Arm(with(row, |row| {
                 row.id = side.id(*number);
+            })),
+            Self::Replace(number, row, former, next) => Write::Replace(Box::new(Replacement {
+                row: with(row, |row| {
+                    row.id = side.id(*number);
+                }),
+                former: side.id(former.number),
+                former_due: former.due,
+                next: *next,
             })),
             Self::Cancel(name) => Write::Cancel(target(name)),
             Self::Move(name, due) => Write::Move(target(name), *due),
@@ -327,8 +339,33 @@ impl History {
     }
 
     fn arm(&mut self) -> Change {
-        let due = self.due();
         let key = (self.rng.u8(..3) == 0).then(|| self.rng.choice(KEYS).unwrap());
+        let (number, row) = self.new_row(key);
+        Change::Arm(number, row)
+    }
+
+    /// Mostly in place of the row that has the key.
+    fn replace(&mut self) -> Option<Change> {
+        let key = self.rng.choice(KEYS).unwrap();
+        let side = &mut self.sides[0];
+        let holder = side.open().store.get(&Target::Key(key.into())).unwrap()?;
+        let mut former = Delivery {
+            number: side.numbers[&holder.id],
+            due: holder.shown().due,
+            epochs_off: 0,
+        };
+        match self.rng.u8(..12) {
+            0 => former.due = self.due(),
+            1 => former.number = self.number()?,
+            _ => {}
+        }
+        let has_key = self.rng.u8(..12) > 0;
+        let (number, row) = self.new_row(Some(key).filter(|_| has_key));
+        Some(Change::Replace(number, row, former, self.due()))
+    }
+
+    fn new_row(&mut self, key: Option<&'static str>) -> (usize, Row) {
+        let due = self.due();
         let number = self.new_number(key, due);
         let kind = self.rng.choice(KINDS).unwrap();
         let length = [0, 1, 16, 64, 5_000][self.rng.usize(..5)];
@@ -340,13 +377,15 @@ impl History {
         if self.rng.u8(..4) == 0 {
             row = with_parts(&row, self.rng.u8(..8));
         }
-        Change::Arm(number, row)
+        (number, row)
     }
 
     fn change(&mut self) -> Option<Change> {
         let due = self.due();
         Some(match self.rng.u8(..104) {
-            0..45 => self.arm(),
+            0..40 => self.arm(),
+            40..45 => self.replace()?,
+
             45..60 => Change::Cancel(self.name()?),
             60..68 => Change::Move(self.name()?, due),
             68..69 => {
@@ -433,7 +472,11 @@ impl History {
         assert_eq!(outcomes.len(), changes.len());
         for (change, outcome) in changes.iter().zip(outcomes) {
             match (change, outcome) {
-                (Change::Arm(number, _), _) => _ = self.known.insert(*number),
+                (Change::Arm(number, _), _)
+                | (Change::Replace(number, ..), Outcome::Replaced(Some(_), _)) => {
+                    self.known.insert(*number);
+                }
+
                 (Change::Revive(number, _), Outcome::Revived(Some(_))) => {
                     self.known.insert(*number);
                 }

@@ -68,6 +68,10 @@ pub trait OverMemory: Send + 'static {
         self.memory().clock(node)
     }
 
+    fn get(&mut self, target: &Target) -> Result<Option<Row>, StoreError> {
+        self.memory().get(target)
+    }
+
     fn dead(
         &mut self,
         after: Option<DurableId>,
@@ -136,7 +140,7 @@ impl<T: OverMemory> Store for Over<T> {
     }
 
     fn get(&mut self, target: &Target) -> Result<Option<Row>, StoreError> {
-        self.0.memory().get(target)
+        self.0.get(target)
     }
 
     fn dead(

@@ -108,6 +108,8 @@ impl Store for Slow {
         for write in &writes {
             match write {
                 Write::Arm(row) => bytes += row.bytes(),
+                Write::Replace(of) => bytes += of.row.bytes(),
+
                 Write::CancelKind(slice) => rows += slice.limit.rows,
                 _ => {}
             }

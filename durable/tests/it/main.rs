@@ -13,6 +13,8 @@ mod backup;
 mod beside_large;
 mod board;
 mod bulk;
+#[cfg(feature = "calendar")]
+mod calendar_payloads;
 mod check;
 mod crashes;
 mod done;

@@ -14,7 +14,7 @@ use super::statements::floor::{Close, CloseForHeld};
 use super::statements::statement::Statement;
 use super::store::Postgres;
 use crate::store::contract::StoreError;
-use crate::store::row::{RowMore, has_offset};
+use crate::store::row::{Row, RowMore, has_offset};
 use crate::store::write::{Outcome, Write};
 use std::sync::Arc;
 use tokio_postgres::Error;
@@ -40,11 +40,13 @@ fn is_final(error: &Error, conflicts: &mut u32, tries: u32) -> bool {
 
 /// Whether an earlier program would get wrong what this change puts in.
 fn is_of_later(write: &Write) -> bool {
+    let is_later = |row: &Row| {
+        let is_set = |more: &RowMore| more.expires.is_some() || more.limit_ms.is_some();
+        row.more().is_some_and(is_set) || row.calendar.as_deref().is_some_and(has_offset)
+    };
     match write {
-        Write::Arm(row) => {
-            let is_set = |more: &RowMore| more.expires.is_some() || more.limit_ms.is_some();
-            row.more().is_some_and(is_set) || row.calendar.as_deref().is_some_and(has_offset)
-        }
+        Write::Arm(row) => is_later(row),
+        Write::Replace(of) => is_later(&of.row),
         Write::Rule(_, change) => change.makes_part(),
         _ => false,
     }

@@ -11,8 +11,8 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 use wheelwork_durable::contract::{
-    DonePlace, DoneRange, HeldWhy, KindSlice, Lease, LeaseNews, Outcome, Position, RuleChange,
-    Settled, SliceLimit, Store, Target, Write,
+    DonePlace, DoneRange, HeldWhy, KindSlice, Lease, LeaseNews, Outcome, Position, Replacement,
+    RuleChange, Settled, SliceLimit, Store, Target, Write,
 };
 use wheelwork_durable::{
     Cause, DeadLetter, DoneTimer, DurableId, Partition, Postgres, Rate, Row, RuleFor, StoreTime,
@@ -418,21 +418,12 @@ impl History<'_> {
             due = at((1 << 47) + due.as_millis());
         }
         Some(match self.rng.u8(..109) {
-            0..40 => {
+            0..35 => {
                 let key = (self.rng.u8(..3) == 0).then(|| self.rng.choice(KEYS).unwrap());
-                let id = self.new_id(key, due);
-                let kind = self.rng.choice(KINDS).unwrap();
-                let length = [0, 1, 16, 64, 5_000][self.rng.usize(..5)];
-                let payload = (0..length).map(|_| self.rng.u8(..)).collect();
-                let mut row = Row::new(id, due, kind.into(), payload);
-                row.key = key.map(Into::into);
-                row.attempts = self.rng.u32(..4) / 2;
-                row.calendar = (self.rng.u8(..4) == 0).then(|| "* * * * *".into());
-                if self.rng.u8(..4) == 0 {
-                    with_parts(&mut row, self.rng.u8(..8));
-                }
-                Write::Arm(row)
+                Write::Arm(self.row(key, due))
             }
+            35..40 => self.replace(due)?,
+
             40..55 => Write::Cancel(self.target()?),
             55..67 => Write::Move(self.target()?, due),
             67..68 => Write::CancelKind(KindSlice::all(self.rng.choice(KINDS).unwrap())),
@@ -494,6 +485,42 @@ impl History<'_> {
             94..98 => Write::Revive(self.some_dead()?, due),
             _ => Write::Discard(self.some_dead()?),
         })
+    }
+
+    fn row(&mut self, key: Option<&str>, due: StoreTime) -> Row {
+        let id = self.new_id(key, due);
+        let kind = self.rng.choice(KINDS).unwrap();
+        let length = [0, 1, 16, 64, 5_000][self.rng.usize(..5)];
+        let payload = (0..length).map(|_| self.rng.u8(..)).collect();
+        let mut row = Row::new(id, due, kind.into(), payload);
+        row.key = key.map(Into::into);
+        row.attempts = self.rng.u32(..4) / 2;
+        row.calendar = (self.rng.u8(..4) == 0).then(|| "* * * * *".into());
+        if self.rng.u8(..4) == 0 {
+            with_parts(&mut row, self.rng.u8(..8));
+        }
+        row
+    }
+
+    /// Mostly in place of the row that has the key.
+    fn replace(&mut self, due: StoreTime) -> Option<Write> {
+        let (rows, _) = self.place.contents();
+        let rows: Vec<_> = rows.iter().filter(|row| row.key.is_some()).collect();
+        let former = (*self.rng.choice(&rows)?).clone();
+        let row = self.row(former.key.as_deref(), due);
+        let mut of = Replacement {
+            row,
+            former: former.id,
+            former_due: former.shown().due,
+            next: self.due(),
+        };
+        match self.rng.u8(..12) {
+            0 => of.former_due = self.due(),
+            1 => of.former = self.some_id()?,
+            2 => of.row.key = None,
+            _ => {}
+        }
+        Some(Write::Replace(Box::new(of)))
     }
 
     fn rule_for(&mut self) -> RuleFor {

@@ -9,7 +9,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::SystemTime;
 use wheelwork_durable::contract::{
-    DonePlace, Held, KindSlice, Outcome, Position, Rules, Settled, Target, TrialBegun, Write,
+    DonePlace, Held, KindSlice, Outcome, Position, Replacement, Rules, Settled, Target, TrialBegun,
+    Write,
 };
 use wheelwork_durable::{DeadLetter, DoneTimer, DurableId, Partition, Row, StoreTime};
 
@@ -171,18 +172,38 @@ impl Kept {
     }
 
     fn arm(&mut self, row: Row, epoch: u64) -> Outcome {
-        let former = row.key.as_ref().and_then(|key| self.keys.get(key)).copied();
-        let mut gone = None;
-        if let Some(former) = former {
-            if self.may_go(&self.rows[&former]) {
-                self.remove(former);
-                gone = Some(former);
-            } else if let Some(former) = self.rows.get_mut(&former) {
-                (former.superseded, former.key) = (true, None);
-            }
-        }
+        let gone = self.take_key(&row);
         self.insert(row, epoch);
         Outcome::Armed(gone)
+    }
+
+    /// The row that has a new row's key is deleted, and returned, or superseded.
+    fn take_key(&mut self, row: &Row) -> Option<DurableId> {
+        let former = *self.keys.get(row.key.as_ref()?)?;
+        if self.may_go(&self.rows[&former]) {
+            self.remove(former);
+            return Some(former);
+        }
+        if let Some(former) = self.rows.get_mut(&former) {
+            (former.superseded, former.key) = (true, None);
+        }
+        None
+    }
+
+    fn replace(&mut self, of: Replacement, epoch: u64) -> Outcome {
+        let key = of.row.key.as_ref();
+        let former = key.and_then(|key| self.rows.get(self.keys.get(key)?));
+        let wanted = former.map(|row| (row.id, row.clone().shown().due));
+        if wanted != Some((of.former, of.former_due)) {
+            return Outcome::Replaced(None, None);
+        }
+        let gone = self.take_key(&of.row);
+        let mut row = of.row;
+        if gone.is_none() {
+            row.due = of.next;
+        }
+        self.insert(row.clone(), epoch);
+        Outcome::Replaced(Some(row), gone)
     }
 
     fn cancel(&mut self, target: &Target) -> Option<DurableId> {
@@ -317,6 +338,10 @@ impl Kept {
             Write::Arm(row) => {
                 let epoch = own_epoch(own, row.id);
                 self.arm(row, epoch)
+            }
+            Write::Replace(of) => {
+                let epoch = own_epoch(own, of.row.id);
+                self.replace(*of, epoch)
             }
             Write::Cancel(target) => Outcome::Cancelled(self.cancel(&target)),
             Write::Move(target, due) => Outcome::Moved(self.reschedule(&target, due, own)),

@@ -182,11 +182,11 @@ impl Kept {
     /// Whether a user's transaction is in the way of a node's change.
     pub fn is_blocked(&self, write: &Write) -> bool {
         let holder = |key: &Arc<str>| self.keys.get(key).is_some_and(|&id| self.is_locked(id));
+        let takes = |key: &Arc<str>| holder(key) || self.key_locks.contains_key(key);
         match write {
-            Write::Arm(row) => row
-                .key
-                .as_ref()
-                .is_some_and(|key| holder(key) || self.key_locks.contains_key(key)),
+            Write::Arm(row) => row.key.as_ref().is_some_and(takes),
+            Write::Replace(of) => of.row.key.as_ref().is_some_and(takes),
+
             Write::Cancel(Target::Key(key)) | Write::Move(Target::Key(key), _) => holder(key),
             _ => matches!(name_of(write), Some(Target::Id(id)) if self.is_locked(id)),
         }
@@ -213,6 +213,7 @@ impl Snapshot {
 pub fn name_of(write: &Write) -> Option<Target> {
     match write {
         Write::Arm(row) => row.key.clone().map(Target::Key),
+        Write::Replace(of) => of.row.key.clone().map(Target::Key),
         Write::Cancel(target) | Write::Move(target, _) => Some(target.clone()),
         Write::Begin { of, .. }
         | Write::Ack { of, .. }

@@ -73,10 +73,16 @@ impl Shared {
         use std::time::Duration;
         use wheelwork::calendar::{Calendar, Missed};
         let timer = self.new_timer(node);
-        if timer.key.is_some_and(|key| self.is_key_held(key)) {
+        let former = self.lock().some_recurring();
+        let key = match &former {
+            Some(row) => row.key.as_deref(),
+            None => timer.key,
+        };
+        if key.is_some_and(|key| self.is_key_held(key)) {
             return;
         }
         let (kind, payload) = (self.lock().scene.recurring_kind(timer.kind), timer.payload);
+        let kind = former.as_ref().map_or(kind, |row| &*row.kind);
         let (pattern, missed) = {
             let mut world = self.lock();
             // (The clock may be set forward by a year.)
@@ -93,8 +99,12 @@ impl Shared {
         let calendar = Calendar::cron(pattern).unwrap().zone("UTC").unwrap();
         // Every other one is later than its pattern by more than a second.
         let offset = Duration::from_millis(timer.token % 2 * 1_250);
-        let calendar = calendar.missed(missed).offset(offset);
-        let answer = self.run(node, || match timer.key {
+        let mut calendar = calendar.missed(missed).offset(offset);
+        if let Some(former) = former.as_ref().and_then(|row| row.calendar.as_deref()) {
+            // It is armed anew, with another payload.
+            calendar = former.parse().unwrap();
+        }
+        let answer = self.run(node, || match key {
             Some(key) => handle.key(key).schedule_calendar(kind, calendar, payload),
             None => handle.schedule_calendar(kind, calendar, payload),
         });

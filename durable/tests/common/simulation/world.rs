@@ -291,6 +291,15 @@ impl World {
         self.tokens
     }
 
+    /// By chance a recurring timer that has a key.
+    #[cfg(feature = "calendar")]
+    pub fn some_recurring(&mut self) -> Option<Row> {
+        let rows = self.ledger.stored().map(|timer| &timer.row);
+        let rows = rows.filter(|row| row.calendar.is_some() && row.key.is_some());
+        let row = self.rng.choice(rows.collect::<Vec<_>>())?.clone();
+        self.rng.bool().then_some(row)
+    }
+
     pub fn some_key(&mut self) -> &'static str {
         let keys = self.scene.keys();
         keys[self.rng.usize(..keys.len())]
@@ -408,6 +417,8 @@ impl World {
     pub fn check_bytes(&mut self, node: usize, writes: &[Write]) {
         let arms = writes.iter().filter_map(|write| match write {
             Write::Arm(row) => Some(row.bytes()),
+            Write::Replace(of) => Some(of.row.bytes()),
+
             _ => None,
         });
         let (sum, largest) = arms.fold((0, 0), |(sum, largest), bytes| {

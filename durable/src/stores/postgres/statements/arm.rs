@@ -2,7 +2,7 @@
 
 use super::commit::Making;
 use super::locked::{LockedRows, is_free};
-use super::rows::{durable_id, held_mark, millis, part, uuid};
+use super::rows::{durable_id, held_mark, millis, part, time, uuid};
 use super::statement::{Sql, Statement, statement};
 use crate::store::row::{Row, RowMore};
 use crate::store::write::{Outcome, Write};
@@ -171,19 +171,22 @@ impl<'a> ArmedMore<'a> {
 impl Making<'_> {
     /// Makes the changes that put rows in.
     pub(super) async fn arm(&mut self, numbers: &mut Vec<usize>) -> Result<(), Error> {
-        let own = self.take(numbers, |write| matches!(write, Write::Arm(_)));
-        self.replace(&own).await?;
+        let own = self.take(numbers, |write| {
+            matches!(write, Write::Arm(_) | Write::Replace(_))
+        });
+        self.take_keys(&own).await?;
         let (mut armed, mut armed_more) = (Armed::default(), ArmedMore::default());
         for number in own {
-            if matches!(self.outcomes[number], Some(Outcome::Blocked(_))) {
-                continue;
-            }
-            if let Write::Arm(row) = &self.writes[number] {
-                let epoch = self.own_epoch(row.id.partition());
-                match row.more() {
-                    None => armed.push(row, epoch),
-                    Some(more) => armed_more.push(row, more, epoch),
-                }
+            let row = match (&self.writes[number], &self.outcomes[number]) {
+                (_, Some(Outcome::Blocked(_))) => continue,
+                (Write::Arm(row), _) | (_, Some(Outcome::Replaced(Some(row), _))) => row,
+                // (The key has another row than the one that was to be replaced.)
+                _ => continue,
+            };
+            let epoch = self.own_epoch(row.id.partition());
+            match row.more() {
+                None => armed.push(row, epoch),
+                Some(more) => armed_more.push(row, more, epoch),
             }
         }
         if !armed.ids.is_empty() {
@@ -196,16 +199,24 @@ impl Making<'_> {
     }
 
     /// Rows that have the keys of these changes go, or lose them if they were handed out.
-    async fn replace(&mut self, numbers: &[usize]) -> Result<(), Error> {
+    async fn take_keys(&mut self, numbers: &[usize]) -> Result<(), Error> {
         let found = self.find_keys(numbers).await?;
         let upto = self.look(&found).await?;
         let (mut gone, mut superseded) = (LockedRows::default(), LockedRows::default());
         for (number, found) in &found {
-            if is_free(found, &upto) {
-                gone.push(found);
-                self.outcomes[*number] = Some(Outcome::Armed(Some(durable_id(found.id))));
-            } else {
-                superseded.push(found);
+            let (id, is_free) = (durable_id(found.id), is_free(found, &upto));
+            let ended = is_free.then_some(id);
+            self.outcomes[*number] = match &self.writes[*number] {
+                Write::Replace(of) if !of.is_for(id, time(found.due)) => continue,
+                Write::Replace(of) => {
+                    let row = of.as_ref().clone().into_row(ended);
+                    Some(Outcome::Replaced(Some(row), ended))
+                }
+                _ => Some(Outcome::Armed(ended)),
+            };
+            match is_free {
+                true => gone.push(found),
+                false => superseded.push(found),
             }
         }
         gone.end(self.live).await?;

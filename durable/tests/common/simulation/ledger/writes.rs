@@ -2,7 +2,7 @@
 
 use super::{Ledger, Said, State, Tally, Timer, token};
 use std::time::{Duration, SystemTime};
-use wheelwork_durable::contract::{Outcome, Settled, TrialBegun, Write};
+use wheelwork_durable::contract::{Outcome, Replacement, Settled, TrialBegun, Write};
 use wheelwork_durable::{Cause, DurableId, Held, HeldWhy, Row, StoreTime};
 
 /// A timer waits for less than this until its next attempt, or until it comes later.
@@ -35,6 +35,9 @@ impl Ledger {
             (Write::Arm(row), Outcome::Armed(gone)) => {
                 self.demand_in_order(made.node, row);
                 self.armed(row, *gone, made);
+            }
+            (Write::Replace(of), Outcome::Replaced(row, gone)) => {
+                self.replaced(of, row.as_ref(), *gone, made)
             }
             (Write::Cancel(_), Outcome::Cancelled(gone)) => self.cancelled(gone.as_slice(), made),
             (Write::CancelKind(_), Outcome::CancelledMany(gone, _)) => self.cancelled(gone, made),
@@ -157,6 +160,29 @@ impl Ledger {
         };
         let former = self.timers.insert(row.id, timer);
         self.demand(former.is_none(), || format!("{} is armed twice", row.id));
+    }
+
+    /// A row takes the key of another, if that was as the caller had read it. A run that was handed
+    /// out is not made again.
+    fn replaced(
+        &mut self,
+        of: &Replacement,
+        row: Option<&Row>,
+        gone: Option<DurableId>,
+        made: Made,
+    ) {
+        let key = of.row.key.as_deref().unwrap();
+        let holder = self.keys.get(key).map(|id| &self.timers[id].row);
+        let seen = holder.map(|row| (row.id, row.clone().shown().due));
+        let is_right = (seen == Some((of.former, of.former_due))) == row.is_some();
+        self.demand(is_right, || format!("{of:?} is made: {row:?}, of {seen:?}"));
+        if let Some(row) = row {
+            let due = if gone.is_some() { of.row.due } else { of.next };
+            // (What was due before is due now, in others' partitions.)
+            let is_due = row.due == due || row.due > due && self.scene.is_fleet();
+            self.demand(is_due, || format!("{row:?} is due otherwise than {of:?}"));
+            self.armed(row, gone, made);
+        }
     }
 
     /// Another row takes the key of one that goes on, or nobody has it any more.
