@@ -59,3 +59,4 @@ mod stores;
 mod sweeps;
 mod time_limits;
 mod typed;
+mod window;
