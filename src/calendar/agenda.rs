@@ -80,8 +80,8 @@ impl<T: Send + 'static> ServiceHandle<T> {
     /// rounded up to a tick. Two runs are never in progress at once. After the calendar's last run,
     /// if it has one, the timer ends.
     ///
-    /// The timer reads the system's clock at least once a minute, and wakes its shard for that. (A
-    /// [`ManualClock`](crate::ManualClock) tells the timer when it is set.)
+    /// The timer reads the system's clock at least once a minute, rounded up to a tick, and wakes
+    /// its shard for that. (A [`ManualClock`](crate::ManualClock) tells the timer when it is set.)
     ///
     /// Like a periodic timer, it takes a closure whatever the service's payload is. It can be
     /// cancelled but not taken, and `stop` does not hand it back. If

@@ -21,7 +21,8 @@ pub(super) struct Fields {
     pub(super) days_of_week: Option<BTreeSet<DayOfWeek>>,
     /// If both fields of days decide: whether both must fit, or either.
     pub(super) needs_both_days: bool,
-    /// The hours are all, or by steps: it counts real time, not that of a clock on the wall.
+    /// An item of the hours is `*`, `*` by steps, or an open step: it counts real time, not that of
+    /// a clock on the wall.
     pub(super) counts_real_time: bool,
 }
 
@@ -154,7 +155,8 @@ impl Dialect {
     }
 }
 
-/// Whether hours are all, or by steps that go on to the last one.
+/// Whether an item of the hours begins with `*`, or is an open step. (Steps in a range are given
+/// hours.)
 fn is_by_steps(hours: &str, syntax: Syntax) -> bool {
     let is_open = |item: &str| syntax.open_steps && item.contains('/') && !item.contains('-');
     hours

@@ -12,8 +12,8 @@
 //!  - In spring it leaves an hour out, in autumn it shows an hour twice. [`Gap`] and [`Overlap`]
 //!    decide what that means for a run.
 //!  - It is set forward, or the machine is suspended. The timer reads the system's clock at least
-//!    once a minute, so it notices within a minute. [`Missed`] decides what happens to runs
-//!    whose time has passed.
+//!    once a minute, rounded up to a tick, so it notices within that time. [`Missed`] decides what
+//!    happens to runs whose time has passed.
 //!  - It is set back. If it is set back by at most three hours between two readings, no run comes a
 //!    second time. Otherwise the calendar begins anew from the time that the clock then shows.
 //!

@@ -18,10 +18,10 @@ use std::time::Duration;
 #[non_exhaustive]
 pub enum Gap {
     /// It comes when the gap ends. Several runs in one gap make one run. The default of a pattern
-    /// with given hours.
+    /// with given hours, steps in a range (`0-23/2`) included.
     End,
-    /// It is left out. The default of a pattern whose hours are `*` or a step over all (`*/2`,
-    /// Quartz's `0/2`): such a pattern counts real time.
+    /// It is left out. The default of a pattern with an item of hours that begins with `*` (`*`,
+    /// `*/2`), or is an open step of Quartz (`0/2`): such a pattern counts real time.
     Skip,
 }
 
@@ -39,12 +39,13 @@ pub enum Gap {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Overlap {
-    /// It comes the first time. The default of a pattern with given hours.
+    /// It comes the first time. The default of a pattern with given hours, steps in a range
+    /// (`0-23/2`) included.
     First,
     /// It comes the second time.
     Second,
-    /// It comes both times. The default of a pattern whose hours are `*` or a step (`*/2`, Quartz's
-    /// `0/2`): such a pattern counts real time.
+    /// It comes both times. The default of a pattern with an item of hours that begins with `*`
+    /// (`*`, `*/2`), or is an open step of Quartz (`0/2`): such a pattern counts real time.
     Both,
 }
 

@@ -15,12 +15,13 @@ use std::time::{Duration, SystemTime};
 ///
 /// It follows the system's clock as the timers of
 /// [`schedule_calendar`](crate::ServiceHandle::schedule_calendar) do: it reads it at least once a
-/// minute, and so notices within a minute that it was set, or that the machine was suspended. It
-/// wakes its shard and its task for that. A run is missed if the next one is due before the stream
-/// is polled for it: the calendar's [`Missed`](crate::calendar::Missed) says what becomes of it.
-/// (With `SkipAfter` a run is left out, too, if the stream is polled for it later than that.) So a
-/// task that takes long for a run does not find all later ones waiting. Runs count from when the
-/// stream was made. After the calendar's last run, if it has one, the stream ends.
+/// minute, rounded up to a tick, and so notices within that time that it was set, or that the
+/// machine was suspended. It wakes its shard and its task for that. A run is missed if the next one
+/// is due before the stream is polled for it: the calendar's
+/// [`Missed`](crate::calendar::Missed) says what becomes of it. (With `SkipAfter` a run is left
+/// out, too, if the stream is polled for it later than that.) So a task that takes long for a run
+/// does not find all later ones waiting. Runs count from when the stream was made. After the
+/// calendar's last run, if it has one, the stream ends.
 ///
 /// # Example
 /// ```

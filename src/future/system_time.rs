@@ -12,9 +12,9 @@ use std::time::SystemTime;
 /// Waits until the system's clock shows a time. [`sleep_until_system_time`] makes one.
 ///
 /// If the system's clock is set, forward or back, or if the machine was suspended, the sleep
-/// follows within a minute. For that it wakes its shard and its task once a minute. It is never
-/// ready while the clock shows an earlier time. When it was ready once it stays so, wherever the
-/// clock is set.
+/// follows within a minute, rounded up to a tick. For that it wakes its shard and its task that
+/// often. It is never ready while the clock shows an earlier time. When it was ready once it stays
+/// so, wherever the clock is set.
 ///
 /// On a [`ManualClock`](crate::ManualClock) the time of day is that clock's, which begins at the
 /// Unix epoch, and the sleep follows on the next tick when that is set. Code under test reads it by

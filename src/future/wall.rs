@@ -2,8 +2,8 @@
 //!
 //! Owned by a future, which one thread at a time polls. Its [`Waiting`] waits by the service's
 //! clock until the next look at the time of day. A look comes when the wait is over by that time,
-//! and at least once a minute. On a manual clock nothing looks in vain: whoever sets the time of
-//! day brings the looks forward (`engine/manual.rs`), as for the timers of
+//! and at least once a minute, rounded up to a tick. On a manual clock nothing looks in vain:
+//! whoever sets the time of day brings the looks forward (`engine/manual.rs`), as for the timers of
 //! [`schedule_at_system_time`](crate::ServiceHandle::schedule_at_system_time).
 
 use super::timers::Home;

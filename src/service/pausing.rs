@@ -25,7 +25,8 @@ impl<T: Send + 'static> ServiceHandle<T> {
     ///  - A stop hands it back with what is left. A stop that fires all fires it too. A drain does
     ///    not wait for it. A periodic timer, or one of a calendar, ends at a stop.
     ///  - A periodic timer that runs just now does not run again until it is resumed. What is left
-    ///    then is counted from the end of the run.
+    ///    then is counted from the end of the run. If that run is its last one, the timer ends
+    ///    all the same.
     ///  - A timer for a time of day, or of a calendar, looks at the wall clock when it is resumed.
     ///    If its time has come meanwhile, a timer for a time of day runs then. A calendar does what
     ///    its policy for missed runs says.

@@ -155,8 +155,8 @@ impl<T: Send + 'static> ServiceHandle<T> {
     /// Runs a closure at a time of day: when the system's clock shows it. If that has passed, it
     /// runs at the next tick.
     ///
-    /// If the system's clock is set, forward or back, the timer follows within a minute. For that
-    /// it wakes its shard once a minute.
+    /// If the system's clock is set, forward or back, the timer follows within a minute, rounded up
+    /// to a tick. For that it wakes its shard that often.
     ///
     /// Like a periodic timer, it takes a closure whatever the service's payload is. It can be
     /// cancelled but not taken, and `stop` does not hand it back.

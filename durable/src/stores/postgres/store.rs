@@ -319,22 +319,14 @@ impl Store for Postgres {
             let now = StoreTime::reading(store.clock.at_most());
             let partitions = store.leases.partitions;
             for write in &mut writes {
-                let (partition, dues) = match write {
-                    Write::Arm(row) => (row.id.partition(), [Some(&mut row.due), None]),
-                    Write::Replace(of) => {
-                        let dues = [Some(&mut of.row.due), Some(&mut of.next)];
-                        (of.row.id.partition(), dues)
-                    }
-                    Write::Move(Target::Id(id), due) => (id.partition(), [Some(due), None]),
-                    Write::Move(Target::Key(key), due) => {
-                        (partition_of_key(key, partitions), [Some(due), None])
-                    }
+                let (partition, due) = match write {
+                    Write::Arm(row) => (row.id.partition(), &mut row.due),
+                    Write::Move(Target::Id(id), due) => (id.partition(), due),
+                    Write::Move(Target::Key(key), due) => (partition_of_key(key, partitions), due),
                     _ => continue,
                 };
                 if !store.leases.own.contains_key(&partition) {
-                    dues.into_iter()
-                        .flatten()
-                        .for_each(|due| *due = now.max(*due));
+                    *due = now.max(*due);
                 }
             }
             let outcomes = store.transact_above_floor(&writes)?;

@@ -6,7 +6,7 @@ use super::row_changes::RowChanges;
 use super::tables::{RowPlace, damaged, due_range, missing, recent_row, row_at, row_by_due};
 use crate::store::contract::Gate;
 use crate::store::row::{DurableId, Held, Position, Row, StoreTime};
-use crate::store::write::{KindSlice, Outcome, Replacement, Target, Write};
+use crate::store::write::{KindSlice, Outcome, Target, Write};
 use redb::{Error, ReadableTable};
 
 /// A row, and where it is.
@@ -19,8 +19,6 @@ impl RowChanges<'_> {
         }
         match write {
             Write::Arm(row) => self.arm(&row, gate).map(Outcome::Armed),
-            Write::Replace(of) => self.replace(*of, gate),
-
             Write::Cancel(target) => self.cancel(&target, gate).map(Outcome::Cancelled),
             Write::Move(target, due) => self.change_due(&target, due, gate).map(Outcome::Moved),
             Write::CancelKind(slice) => self.cancel_kind(&slice, gate),
@@ -53,45 +51,14 @@ impl RowChanges<'_> {
     }
 
     fn arm(&mut self, row: &Row, gate: &mut dyn Gate) -> Result<Option<DurableId>, Error> {
-        let gone = self.take_key(row, gate)?;
-        self.put(row)?;
-        Ok(gone)
-    }
-
-    fn replace(&mut self, of: Replacement, gate: &mut dyn Gate) -> Result<Outcome, Error> {
-        let former = match of.row.key.clone() {
-            Some(key) => self.find_target(&Target::Key(key))?,
-            None => None,
-        };
-        let Some((id, place)) = former else {
-            return Ok(Outcome::Replaced(None, None));
-        };
-        self.copy(place)?;
-        let due = row_at(place, &self.scratch.value)?.due;
-        if !of.is_for(id, due) {
-            return Ok(Outcome::Replaced(None, None));
+        let mut gone = None;
+        if let Some(key) = &row.key {
+            let old = self.tables.keys.insert(key.as_bytes(), row.id.to_bits())?;
+            let old = old.map(|old| DurableId::from_bits(old.value()));
+            if let Some(old) = old {
+                gone = self.replace(old, gate)?;
+            }
         }
-        let gone = self.take_key(&of.row, gate)?;
-        let row = of.into_row(gone);
-        self.put(&row)?;
-        Ok(Outcome::Replaced(Some(row), gone))
-    }
-
-    /// Gives a row its key. The row that had it is ended, and returned, or superseded.
-    fn take_key(&mut self, row: &Row, gate: &mut dyn Gate) -> Result<Option<DurableId>, Error> {
-        let Some(key) = &row.key else {
-            return Ok(None);
-        };
-        let old = self.tables.keys.insert(key.as_bytes(), row.id.to_bits())?;
-        let old = old.map(|old| DurableId::from_bits(old.value()));
-        match old {
-            None => Ok(None),
-            Some(old) => self.lose_key(old, gate),
-        }
-    }
-
-    /// Puts a new row in.
-    fn put(&mut self, row: &Row) -> Result<(), Error> {
         let number = row.id.number();
         self.take_number(number);
         let is_next = self
@@ -111,15 +78,11 @@ impl RowChanges<'_> {
         self.index
             .put(DueKey::of(row.id, row.due), row.key.is_some());
         self.is_changed = true;
-        Ok(())
+        Ok(gone)
     }
 
     /// Ends the row that had a key, or marks it as superseded. Returns it if it is gone.
-    fn lose_key(
-        &mut self,
-        old: DurableId,
-        gate: &mut dyn Gate,
-    ) -> Result<Option<DurableId>, Error> {
+    fn replace(&mut self, old: DurableId, gate: &mut dyn Gate) -> Result<Option<DurableId>, Error> {
         let place = self
             .find(old)?
             .ok_or_else(|| damaged("keys", old.number(), "its row is missing"))?;

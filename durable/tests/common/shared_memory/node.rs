@@ -79,8 +79,6 @@ impl SharedMemory {
             |due: StoreTime, partition| due <= soon && !self.own.contains_key(&partition);
         match write {
             Write::Arm(row) => is_others(row.due, row.id.partition()),
-            Write::Replace(of) => is_others(of.row.due.min(of.next), of.row.id.partition()),
-
             Write::Move(Target::Id(id), due) | Write::Revive(id, due) => {
                 is_others(*due, id.partition())
             }
@@ -147,20 +145,14 @@ impl Store for SharedMemory {
         let now = StoreTime::reading(self.clock.at_most());
         let partition_of_key = self.kept().making.partition_of_key;
         for write in &mut writes {
-            let (partition, dues) = match write {
-                Write::Arm(row) => (row.id.partition(), [Some(&mut row.due), None]),
-                Write::Replace(of) => {
-                    let dues = [Some(&mut of.row.due), Some(&mut of.next)];
-                    (of.row.id.partition(), dues)
-                }
-                Write::Move(Target::Id(id), due) => (id.partition(), [Some(due), None]),
-                Write::Move(Target::Key(key), due) => (partition_of_key(key), [Some(due), None]),
+            let (partition, due) = match write {
+                Write::Arm(row) => (row.id.partition(), &mut row.due),
+                Write::Move(Target::Id(id), due) => (id.partition(), due),
+                Write::Move(Target::Key(key), due) => (partition_of_key(key), due),
                 _ => continue,
             };
             if !self.own.contains_key(&partition) {
-                dues.into_iter()
-                    .flatten()
-                    .for_each(|due| *due = now.max(*due));
+                *due = now.max(*due);
             }
         }
         let is_news = writes.iter().any(|write| self.is_news(write));
