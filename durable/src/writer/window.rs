@@ -87,6 +87,9 @@ pub(super) struct Window {
     leaving: Vec<Position>,
     /// Rows that came since the last slice.
     came: usize,
+    /// Rows were given back, and none has left since: those that were given back would come, and
+    /// would be given back again.
+    has_given_back: bool,
     /// Rows that fire later than at their deadlines, when they come into the window.
     delays: IdMap<DurableId, Instant>,
     /// Rows that may have ended the process. Those that wait have no timer, and no bound applies to
@@ -145,6 +148,7 @@ impl Window {
             counts: Vec::new(),
             leaving: Vec::new(),
             came: 0,
+            has_given_back: false,
             delays: IdMap::default(),
             suspects: Suspects::new(bounds.bytes / 4),
         }
@@ -197,7 +201,9 @@ impl Window {
 
     /// How many more rows may be loaded. The window is filled anew when half of it is free.
     pub(super) fn room(&self) -> usize {
-        let is_full = self.timers() > self.bounds.rows / 2 || self.bytes > self.bounds.bytes / 2;
+        let is_full = self.has_given_back
+            || self.timers() > self.bounds.rows / 2
+            || self.bytes > self.bounds.bytes / 2;
         if is_full {
             0
         } else {
@@ -402,6 +408,7 @@ impl Window {
         let Some(entry) = self.entries.remove(&id) else {
             return false;
         };
+        self.has_given_back = false;
         *self.count_of(id.partition()) -= 1;
         if entry.timer.is_none() {
             self.suspects.let_go(entry.position, entry.bytes);
@@ -471,6 +478,7 @@ impl Window {
             if is_here && !is_loaded(position) {
                 // (A row that is being handled stays.)
                 self.end(position.id);
+                self.has_given_back = true;
             }
         }
         self.leaving.is_empty()

@@ -1,12 +1,18 @@
 //! Promise: the window has a bound, also while callers arm timers without waiting, as fast as the
-//! writer takes them.
+//! writer takes them. What does not fit is loaded later.
 
 use crate::over_memory::{Over, OverMemory};
+use std::future::ready;
+use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, OnceLock};
+use std::task::{Context, Waker};
 use std::time::Duration;
 use wheelwork::ManualClock;
-use wheelwork_durable::contract::{Gate, Outcome, Store, Write};
-use wheelwork_durable::{Durable, DurableClient, Memory, StoreError, WindowLimits};
+use wheelwork_durable::contract::{Gate, Outcome, Position, SliceLimit, Store, Write};
+use wheelwork_durable::{
+    Durable, DurableClient, Memory, Partition, Row, SpawnedFuture, StoreError, StoreTime,
+    WindowLimits,
+};
 
 /// What the writer takes in at most in a turn.
 const TURN: usize = 16_384;
@@ -76,4 +82,68 @@ fn the_window_gives_back_what_comes() {
     assert_eq!(timers.stats().armed as usize, TURN * TURNS + 1);
     assert!(most > ROWS / 2, "{had:?}");
     assert!(most <= ROWS + ROWS / 4 + 2 * TURN, "{had:?}");
+}
+
+/// A store in memory that counts what is loaded, and fails if there is no end to it.
+struct Counted {
+    memory: Memory,
+    loads: usize,
+}
+
+impl OverMemory for Counted {
+    fn memory(&mut self) -> &mut Memory {
+        &mut self.memory
+    }
+
+    fn load(
+        &mut self,
+        partition: Partition,
+        after: Position,
+        until: StoreTime,
+        limit: SliceLimit,
+    ) -> Result<Vec<Row>, StoreError> {
+        self.loads += 1;
+        if self.loads > 1_000 {
+            return Err(StoreError::Io("it loads without end".into()));
+        }
+        self.memory.load(partition, after, until, limit)
+    }
+}
+
+/// Less than half of the window is full, its row waits for its handler's future, and the next rows
+/// do not fit. They are loaded when that one has left, and not over and over.
+#[test]
+fn a_row_that_does_not_fit_is_loaded_later() {
+    let clock = ManualClock::new();
+    let store = Counted {
+        memory: Memory::new(),
+        loads: 0,
+    };
+    let limits = WindowLimits::default().bytes(1_000).rows(50);
+    let futures = Arc::<Mutex<Vec<SpawnedFuture>>>::default();
+    let spawned = futures.clone();
+    let timers = Durable::builder(Over(store))
+        .clock(clock.clone())
+        .window(limits)
+        .spawner(move |future| spawned.lock().unwrap().push(future))
+        .on_async("mail", |_| ready(Ok(())))
+        .max_calls("mail", NonZeroUsize::MIN)
+        .start()
+        .unwrap();
+    let second = Duration::from_secs(1);
+    for (seconds, bytes) in [(1, 336), (2, 556), (3, 446), (4, 676)] {
+        let when = second * seconds;
+        timers.schedule("mail", when, vec![0; bytes]).unwrap();
+    }
+    clock.advance(second * 10);
+    assert!(timers.failure().is_none(), "{:?}", timers.failure());
+    let mut context = Context::from_waker(Waker::noop());
+    for done in 0..4 {
+        assert_eq!(timers.stats().done, done);
+        let mut future = futures.lock().unwrap().pop().unwrap();
+        assert!(future.as_mut().poll(&mut context).is_ready());
+        clock.advance(second);
+    }
+    assert!(timers.failure().is_none(), "{:?}", timers.failure());
+    assert_eq!(timers.stats().done, 4);
 }
