@@ -125,7 +125,7 @@ pub mod contract {
     pub use crate::store::row::{Held, HeldWhy, Position};
     pub use crate::store::rule::{RuleChange, Rules};
     pub use crate::store::write::{
-        KindSlice, Outcome, Replacement, Settled, SliceLimit, Target, TrialBegun, Write,
+        Amendment, KindSlice, Outcome, Replacement, Settled, SliceLimit, Target, TrialBegun, Write,
     };
 }
 

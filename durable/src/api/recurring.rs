@@ -3,10 +3,10 @@
 use super::client::DurableClient;
 use super::keyed::Keyed;
 use crate::handler::error::DurableError;
-use crate::queue::request::{Former, NewTimer, Request};
+use crate::queue::request::{NewTimer, Request};
 use crate::store::row::{DurableId, Row, StoreTime};
 use crate::store::when::{PayloadBytes, When};
-use crate::store::write::Target;
+use crate::store::write::{Amendment, Target, Write};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use wheelwork::calendar::Calendar;
@@ -64,58 +64,69 @@ impl DurableClient {
         payload: PayloadBytes,
     ) -> Result<DurableId, DurableError> {
         let text: Arc<str> = calendar.to_string().into();
+        let mut last = None;
         loop {
+            // (Read before the row: a run that is made after that is the next one's.)
             let next = next_after(calendar, self.shared.now())?;
             let when = When::from(next.system_time());
             let mut timer = self.new_timer(kind, key, when, payload.clone(), None)?;
             timer.calendar = Some(text.clone());
-            let Some(row) = self.same_calendar(&timer, calendar)? else {
+            let Some(key) = &timer.key else {
                 return self
                     .shared
                     .ask_and_wait(|teller| Request::arm(timer, teller));
             };
-            // (Read after the row: what was made before that is no run that comes.)
-            let now = self.shared.now();
-            let due = self.due_again(&row, calendar, now);
-            if (&row.calendar, &row.payload) == (&timer.calendar, &timer.payload) {
-                // (Arming it anew would drop a run that is tried again. If it runs just now, it
-                // gets its next run by itself.)
-                if due != row.due {
-                    self.move_target(Target::Id(row.id), due.system_time().into())?;
+            let row = self.get_target(Target::Key(key.clone()))?;
+            let former = row.as_ref().map(|row| row.id);
+            let is_same = |row: &Row| row.kind == timer.kind && runs_as(row, calendar);
+            let armed = match row.filter(is_same) {
+                Some(row) => {
+                    // (One that is as it was when it could not be moved was handed out.)
+                    let read = Some((row.id, row.due));
+                    let stays = std::mem::replace(&mut last, read) == read;
+                    let due = match stays {
+                        true => row.due,
+                        false => self.due_again(&row, calendar, self.shared.now()),
+                    };
+                    self.amend(&row, timer, due)?
                 }
-                return Ok(row.id);
-            }
-            // KeyReplace: a run that was missed is not lost, and one that is under way is not made
-            // twice. The store looks whether the row is still the one that was read here.
-            timer.due = due;
-            // (After the calendar's last run comes none. If it is handed out just now, it is made
-            // with both payloads.)
-            let next = next_after(calendar, now.max(due.system_time()));
-            let former = Former {
-                id: row.id,
-                due: row.due,
-                next: next.unwrap_or(due),
+                // KeyReplace: if somebody else has armed the key meanwhile, that timer counts.
+                None => self
+                    .shared
+                    .ask_and_wait(|teller| Request::replace(timer, former, teller))?,
             };
-            let replaced = self
-                .shared
-                .ask_and_wait(|teller| Request::replace(timer, former, teller))?;
-            if let Some(id) = replaced {
+            if let Some(id) = armed {
                 return Ok(id);
             }
         }
     }
 
-    /// The row that has the timer's key, if it is of the same kind and has the same runs.
-    fn same_calendar(
+    /// Gives a row, which has the same runs, the timer's payload. It keeps its run: one that was
+    /// missed is made, one that is tried again is tried again, and if it runs just now, it gets its
+    /// next run by itself. `None`: it is gone, or is due at another time by now.
+    fn amend(
         &self,
-        timer: &NewTimer,
-        calendar: &Calendar,
-    ) -> Result<Option<Row>, DurableError> {
-        let Some(key) = &timer.key else {
-            return Ok(None);
+        row: &Row,
+        timer: NewTimer,
+        due: StoreTime,
+    ) -> Result<Option<DurableId>, DurableError> {
+        let is_as_it_is = (&row.calendar, &row.payload) == (&timer.calendar, &timer.payload);
+        let (Some(calendar), false) = (timer.calendar, is_as_it_is && due == row.due) else {
+            return Ok(Some(row.id));
         };
-        let row = self.get_target(Target::Key(key.clone()))?;
-        Ok(row.filter(|row| row.kind == timer.kind && runs_as(row, calendar)))
+        let amendment = Amendment {
+            id: row.id,
+            calendar,
+            payload: timer.payload,
+            trace: timer.more.and_then(|more| more.trace),
+            former_due: row.due,
+            due,
+        };
+        let write = Write::Amend(Box::new(amendment));
+        let is_made = self
+            .shared
+            .ask_and_wait(|teller| Request::one(write, teller))?;
+        Ok(is_made.then_some(row.id))
     }
 
     /// When a row is to be due that has this calendar already.
@@ -159,15 +170,16 @@ impl Keyed<'_> {
     /// Arms the timer with this key, in place of the one that there is, as
     /// [`DurableClient::schedule_calendar`] does. If that one has this kind, calendar and payload
     /// already, it is left as it is: a program that calls this at each start has one timer, and
-    /// loses no run. A run that was missed, or is tried again, is kept too if the payload is
-    /// another one, or the same calendar is written otherwise (`MON` for `1`, another
-    /// [`Missed`](wheelwork::calendar::Missed)).
+    /// loses no run. If the payload is another one, or the same calendar is written otherwise
+    /// (`MON` for `1`, another [`Missed`](wheelwork::calendar::Missed)), the timer keeps its id and
+    /// its run, also one that was missed, is under way, or is tried again. A run that its handler
+    /// has already, or that its node has in memory in a fleet, has the former payload.
     ///
     /// If the timer waits for a run that is not the calendar's next one, it is moved to that: the
     /// clock was ahead, or the system's time zone is another one by now. A timer that somebody has
     /// moved stays where it is, if its calendar names a zone, no attempt has failed, and the new
     /// time is not itself a run of the calendar. (One that was moved to a later run goes back to
-    /// the next one.)
+    /// the next one, if the later run is more than a minute away.)
     ///
     /// # Errors
     /// As [`DurableClient::schedule_calendar`].

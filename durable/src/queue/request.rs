@@ -46,14 +46,6 @@ impl NewTimer {
     }
 }
 
-/// The row that a new timer is to replace, and what it had when the caller has read it.
-pub(crate) struct Former {
-    pub(crate) id: DurableId,
-    pub(crate) due: StoreTime,
-    /// The new timer's deadline if the row was handed out.
-    pub(crate) next: StoreTime,
-}
-
 /// What the writer is asked for, or told.
 pub(crate) enum Request {
     Told(Told),
@@ -85,8 +77,8 @@ pub(crate) enum Told {
 /// What is to be changed in the store.
 pub(crate) enum Change {
     Arm(NewTimer),
-    /// In place of a row that has the timer's key, if that is still as it was.
-    Replace(NewTimer, Former),
+    /// If its key has this row, or none.
+    Replace(NewTimer, Option<DurableId>),
     ArmMany(Vec<NewTimer>),
     /// One row or dead letter is changed. The outcome says whether it was.
     One(Write),
@@ -162,10 +154,10 @@ impl Request {
         Self::Change(Change::Arm(timer), Reply::Id(teller))
     }
 
-    /// The answer is `None` if the key has another row by now, or that has another deadline.
+    /// The answer is `None` if the key has another row by now.
     pub(crate) fn replace(
         timer: NewTimer,
-        former: Former,
+        former: Option<DurableId>,
         teller: Teller<Option<DurableId>>,
     ) -> Self {
         Self::Change(Change::Replace(timer, former), Reply::IdIf(teller))

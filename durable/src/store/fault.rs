@@ -26,10 +26,10 @@ pub enum DurableFault {
     WithdrawnStays,
     /// GateLetGo: a row whose key is taken goes, though it was handed out.
     KeyTakenBlindly,
-    /// KeyReplace: it is not looked at whether the row that has the key is still as it was read.
+    /// KeyReplace: it is not looked at whether the key has still the row that was read.
     ReplacedUnseen,
-    /// KeyReplace: the new row has the run of the former one, though that was handed out.
-    ReplacedAgain,
+    /// RowAmend: it is not looked at whether a row that is moved is still due when it was read.
+    AmendedUnseen,
     /// GateLetGo: a recurring row that is cancelled while it is handled runs on.
     StruckRunsOn,
     /// TurnLoad: the next slice begins after all rows of the last one's deadline.
@@ -175,7 +175,7 @@ pub enum DurableFault {
 /// Those that the simulation of a process notices, but for the steps of an outage and of a hold.
 #[cfg(feature = "__faults")]
 #[doc(hidden)]
-pub const DURABLE_FAULTS: [DurableFault; 37] = [
+pub const DURABLE_FAULTS: [DurableFault; 36] = [
     DurableFault::ToldBeforeCommit,
     DurableFault::ArmNotPlaced,
     DurableFault::RetryNotPlaced,
@@ -186,7 +186,6 @@ pub const DURABLE_FAULTS: [DurableFault; 37] = [
     DurableFault::WithdrawnStays,
     DurableFault::KeyTakenBlindly,
     DurableFault::ReplacedUnseen,
-    DurableFault::ReplacedAgain,
     DurableFault::StruckRunsOn,
     DurableFault::LoadSkipsEqualDeadlines,
     DurableFault::LoadStopsEarly,

@@ -39,36 +39,68 @@ pub struct Settled {
     pub epoch: u64,
 }
 
-/// A row that is to have the key of another, if that one is as the caller has read it.
+/// A row that is armed if its key is as the caller has read it.
 ///
 /// # Example
 /// See [`Store`](crate::contract::Store).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replacement {
-    /// The new row. It has the key.
+    /// The new row.
     pub row: Row,
-    /// The row that has the key.
-    pub former: DurableId,
-    /// That row's deadline. Of a row that is held it may be the one that it had before.
-    pub former_due: StoreTime,
-    /// The new row's deadline if the former row was handed out.
-    pub next: StoreTime,
+    /// The row that had the key. `None`: no row had it.
+    pub former: Option<DurableId>,
 }
 
 impl Replacement {
-    /// Whether the row that has the key, and is due then, is the one that the caller has read.
-    pub(crate) fn is_for(&self, id: DurableId, due: StoreTime) -> bool {
-        let is_due = due == self.former_due || due == self.former_due.held();
-        id == self.former && is_due || is_broken(DurableFault::ReplacedUnseen)
+    /// Whether the row that has the key is the one that the caller has read.
+    pub(crate) fn is_for(&self, holder: Option<DurableId>) -> bool {
+        holder == self.former || is_broken(DurableFault::ReplacedUnseen)
+    }
+}
+
+/// What a row with a calendar has from now on. It keeps its id.
+///
+/// # Example
+/// See [`Store`](crate::contract::Store).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Amendment {
+    /// The row.
+    pub id: DurableId,
+    /// Its calendar.
+    pub calendar: Arc<str>,
+    /// Its payload.
+    pub payload: Arc<[u8]>,
+    /// The trace in which it was armed.
+    pub trace: Option<Arc<str>>,
+    /// Its deadline, as the caller has read it. Of a held row it may be the one that it had before.
+    pub former_due: StoreTime,
+    /// The deadline that it gets. If that is `former_due`, the row keeps the one that it has.
+    pub due: StoreTime,
+}
+
+impl Amendment {
+    /// Whether the row gets another deadline.
+    pub(crate) fn moves(&self) -> bool {
+        self.due != self.former_due
     }
 
-    /// The new row, after the former one was deleted (`gone`) or superseded.
-    pub(crate) fn into_row(self, gone: Option<DurableId>) -> Row {
-        let mut row = self.row;
-        if gone.is_none() && !is_broken(DurableFault::ReplacedAgain) {
-            row.set_due(self.next);
-        }
-        row
+    /// Whether a row that is due then may be moved: it is due when the caller has read it.
+    pub(crate) fn may_move(&self, due: StoreTime) -> bool {
+        let is_same = due == self.former_due || due == self.former_due.held();
+        is_same || is_broken(DurableFault::AmendedUnseen)
+    }
+
+    /// Gives the row its payload and calendar.
+    pub(crate) fn amend(&self, row: &mut Row) {
+        row.payload = self.payload.clone();
+        row.calendar = Some(self.calendar.clone());
+        row.set_traceparent(self.trace.clone());
+    }
+
+    /// Bytes of the row that it brings.
+    pub fn bytes(&self) -> usize {
+        let trace = self.trace.as_ref().map_or(0, |trace| trace.len());
+        self.payload.len() + self.calendar.len() + trace
     }
 }
 
@@ -187,10 +219,13 @@ pub enum Write {
     /// row that was handed out loses its key, and is marked as superseded. Outcome:
     /// [`Outcome::Armed`].
     Arm(Row),
-    /// Does what [`Arm`](Self::Arm) does, if the row that has the key is the one that is named, and
-    /// has the deadline that is named. If that row was handed out, the new one is due at another
-    /// time. Outcome: [`Outcome::Replaced`].
+    /// Does what [`Arm`](Self::Arm) does, if the key has the row that is named, or none. Outcome:
+    /// [`Outcome::Replaced`].
     Replace(Box<Replacement>),
+    /// Gives a row another payload and calendar, whether it was handed out or not. If it is to have
+    /// another deadline, nothing is changed if it was handed out, or is not due when it was read.
+    /// Outcome: [`Outcome::Amended`].
+    Amend(Box<Amendment>),
     /// Deletes a row that was not handed out. A row that was handed out and has a calendar is
     /// struck: it loses its key, and is marked as superseded. Outcome: [`Outcome::Cancelled`], with
     /// `None` if the row was superseded before.
@@ -295,10 +330,11 @@ pub enum Write {
 pub enum Outcome {
     /// The row is stored. The id is that of the row that was deleted for it, if there was one.
     Armed(Option<DurableId>),
-    /// The new row, and the id of the row that was deleted for it, unless that was handed out.
-    /// Without a row nothing was changed: the key has another row now, or that has another
-    /// deadline.
-    Replaced(Option<Row>, Option<DurableId>),
+    /// Whether the row is stored: `false` if the key has another row. Then the id of the row that
+    /// was deleted for it, if there was one.
+    Replaced(bool, Option<DurableId>),
+    /// Whether the row was changed. Then the row as it is now, if it was not handed out.
+    Amended(bool, Option<Row>),
     /// The row that was deleted or struck. `None` if there was none, or if it could not be
     /// cancelled any more.
     Cancelled(Option<DurableId>),
@@ -358,6 +394,7 @@ impl Write {
     pub(crate) fn names_row(&self) -> Option<DurableId> {
         match self {
             Self::Cancel(Target::Id(id)) | Self::Move(Target::Id(id), _) => Some(*id),
+            Self::Amend(of) => Some(of.id),
             _ => self.settles().map(|of| of.id),
         }
     }
@@ -412,7 +449,8 @@ impl Write {
     pub(crate) fn sets_due(&self) -> Option<StoreTime> {
         match self {
             Self::Arm(row) => Some(row.due),
-            Self::Replace(of) => Some(of.row.due.min(of.next)),
+            Self::Replace(of) => Some(of.row.due),
+            Self::Amend(of) => of.moves().then_some(of.due),
             Self::Move(_, due) | Self::Revive(_, due) => Some(*due),
             _ => None,
         }
@@ -431,6 +469,8 @@ impl Write {
         let (kind, calendar) = match self {
             Self::Arm(row) => (Some(&row.kind), row.calendar.as_ref()),
             Self::Replace(of) => (Some(&of.row.kind), of.row.calendar.as_ref()),
+            Self::Amend(of) => (None, Some(&of.calendar)),
+
             Self::CancelKind(slice) => (Some(&slice.kind), None),
             Self::Rule(of, _) => (Some(of.text()), None),
             Self::AckKept { kept, .. } => (Some(&kept.kind), kept.key.as_ref()),
@@ -444,7 +484,8 @@ impl Write {
     pub(crate) fn unchanged(&self) -> Outcome {
         match self {
             Self::Arm(_) => Outcome::Armed(None),
-            Self::Replace(_) => Outcome::Replaced(None, None),
+            Self::Replace(_) => Outcome::Replaced(false, None),
+            Self::Amend(_) => Outcome::Amended(false, None),
 
             Self::Cancel(_) => Outcome::Cancelled(None),
             Self::Move(..) => Outcome::Moved(None),
@@ -468,33 +509,38 @@ impl Outcome {
         match self {
             Self::Armed(_) | Self::CancelledMany(..) => true,
             Self::Cancelled(gone) => gone.is_some(),
-            Self::Replaced(row, _) | Self::Moved(row) | Self::Revived(row) => row.is_some(),
+            Self::Moved(row) | Self::Revived(row) => row.is_some(),
+
             Self::Begun(begun) => !matches!(begun, TrialBegun::Refused),
-            Self::Settled(is_made, _) | Self::Discarded(is_made) | Self::Ruled(is_made) => *is_made,
+            Self::Settled(is_made, _)
+            | Self::Amended(is_made, _)
+            | Self::Replaced(is_made, _)
+            | Self::Discarded(is_made)
+            | Self::Ruled(is_made) => *is_made,
             Self::Blocked(_) | Self::Refused(_) => false,
         }
     }
 
-    /// The row as it is now, if it got a deadline and is to fire.
+    /// The row as it is now, if it got another deadline, or was amended, and is to fire.
     pub(crate) fn into_row(self) -> Option<Row> {
         match self {
-            Self::Replaced(row, _)
-            | Self::Moved(row)
+            Self::Moved(row)
             | Self::Revived(row)
+            | Self::Amended(_, row)
             | Self::Settled(_, row) => row,
             _ => None,
         }
     }
 
-    /// The rows that the change has ended or moved, and the one that it has put in another's place.
+    /// The rows that the change has ended, moved or amended.
     pub(crate) fn rows(&self) -> impl Iterator<Item = DurableId> {
         let (one, many): (_, &[DurableId]) = match self {
-            Self::Armed(id) | Self::Cancelled(id) => (*id, &[]),
-            Self::Replaced(row, gone) => (row.as_ref().map(|row| row.id), gone.as_slice()),
+            Self::Armed(id) | Self::Replaced(_, id) | Self::Cancelled(id) => (*id, &[]),
             Self::CancelledMany(ids, _) => (None, ids),
-            Self::Moved(row) | Self::Revived(row) | Self::Settled(_, row) => {
-                (row.as_ref().map(|row| row.id), &[])
-            }
+            Self::Moved(row)
+            | Self::Revived(row)
+            | Self::Amended(_, row)
+            | Self::Settled(_, row) => (row.as_ref().map(|row| row.id), &[]),
             Self::Discarded(_)
             | Self::Ruled(_)
             | Self::Begun(_)

@@ -9,7 +9,7 @@ use crate::store::fault::{DurableFault, is_broken};
 use crate::store::row::{DeadLetter, DurableId, Held, Partition, Position, Row, StoreTime};
 use crate::store::rule::{Rule, Rules};
 use crate::store::write::{
-    KindSlice, Outcome, Replacement, Settled, SliceLimit, Target, TrialBegun, Write,
+    Amendment, KindSlice, Outcome, Replacement, Settled, SliceLimit, Target, TrialBegun, Write,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -201,15 +201,35 @@ impl Kept {
     }
 
     fn replace(&mut self, of: Replacement, gate: &mut dyn Gate) -> Outcome {
-        let key = of.row.key.clone().map(Target::Key);
-        let former = key.and_then(|key| self.find(&key));
-        if former.is_none_or(|former| !of.is_for(former.id, former.due)) {
-            return Outcome::Replaced(None, None);
+        let key = of.row.key.as_ref();
+        if !of.is_for(key.and_then(|key| self.keys.get(key)).copied()) {
+            return Outcome::Replaced(false, None);
         }
         let gone = self.take_key(&of.row, gate);
-        let row = of.into_row(gone);
-        self.insert(row.clone());
-        Outcome::Replaced(Some(row), gone)
+        self.insert(of.row);
+        Outcome::Replaced(true, gone)
+    }
+
+    fn amend(&mut self, of: Amendment, gate: &mut dyn Gate) -> Outcome {
+        let refused = Outcome::Amended(false, None);
+        let Some(row) = self.rows.get(&of.id).filter(|row| !row.superseded) else {
+            return refused;
+        };
+        if of.moves() && !of.may_move(row.due) {
+            return refused;
+        }
+        let is_free = gate.let_go(of.id);
+        if of.moves() {
+            if !is_free {
+                return refused;
+            }
+            self.set_due(of.id, of.due);
+        }
+        let Some(row) = self.rows.get_mut(&of.id) else {
+            return refused;
+        };
+        of.amend(row);
+        Outcome::Amended(true, is_free.then(|| row.clone()))
     }
 
     fn cancel(&mut self, target: &Target, gate: &mut dyn Gate) -> Option<DurableId> {
@@ -299,6 +319,7 @@ impl Kept {
         match write {
             Write::Arm(row) => self.arm(row, gate),
             Write::Replace(of) => self.replace(*of, gate),
+            Write::Amend(of) => self.amend(*of, gate),
 
             Write::Cancel(target) => Outcome::Cancelled(self.cancel(&target, gate)),
             Write::Move(target, due) => Outcome::Moved(self.reschedule(&target, due, gate)),

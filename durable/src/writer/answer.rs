@@ -95,7 +95,7 @@ impl Writer {
             // charge back later, or asks again that the row be held.
             Plan::Begin(..) | Plan::TakeBack(_) | Plan::Hold(_) => return None,
             Plan::Arm(..)
-            | Plan::Replace(_)
+            | Plan::Replace(..)
             | Plan::One
             | Plan::Settle(_)
             | Plan::SettleAgain(_) => {
@@ -121,8 +121,12 @@ impl Writer {
                 self.core.shared.counts.armed.add(1);
                 reply.id(id);
             }
-            Plan::Replace(id) => {
-                let is_armed = self.one_done(outcomes, clocks);
+            Plan::Replace(id, near) => {
+                let is_armed = outcomes.next().is_some_and(|outcome| outcome.is_made());
+                if is_armed {
+                    self.insert_near(near, outcomes, clocks);
+                    self.core.shared.counts.armed.add(1);
+                }
                 reply.id_if(is_armed.then_some(id));
             }
             Plan::One => {
@@ -169,7 +173,7 @@ impl Writer {
             Outcome::Cancelled(gone) => {
                 self.cancelled(gone);
             }
-            Outcome::Replaced(Some(_), _) => self.core.shared.counts.armed.add(1),
+
             Outcome::Moved(Some(_)) => self.core.shared.counts.moved.add(1),
             _ => {}
         }

@@ -32,8 +32,8 @@ pub(super) struct Planned {
 pub(super) enum Plan {
     /// What comes into the window, if the row is due there.
     Arm(DurableId, Option<Box<Delivery>>),
-    /// The outcome says all: whether the timer with this id has replaced another.
-    Replace(DurableId),
+    /// The same, if the outcome says that the row is stored.
+    Replace(DurableId, Option<Box<Delivery>>),
     /// The outcome says all.
     One,
     /// (Boxed: it is large, and a commit has few of them.)
@@ -184,7 +184,8 @@ impl Plan {
     /// last, in a partition that another node has had meanwhile: so ScanBelow finds it.
     pub(super) fn without_rows(mut self) -> Self {
         match &mut self {
-            Self::Arm(_, near) => *near = None,
+            Self::Arm(_, near) | Self::Replace(_, near) => *near = None,
+
             Self::Many(many) => many.without_rows(),
             _ => {}
         }

@@ -118,15 +118,10 @@ impl Writer {
                 changes.add(Write::Arm(row), plan, reply);
             }
             Change::Replace(timer, former) => {
-                let row = self.row_of(timer);
-                let plan = Plan::Replace(row.id);
-                let replacement = Replacement {
-                    row,
-                    former: former.id,
-                    former_due: former.due,
-                    next: former.next,
-                };
-                changes.add(Write::Replace(Box::new(replacement)), plan, reply);
+                let (row, near) = self.new_row(timer);
+                let plan = Plan::Replace(row.id, near);
+                let write = Write::Replace(Box::new(Replacement { row, former }));
+                changes.add(write, plan, reply);
             }
             Change::One(write) => changes.add(write, Plan::One, reply),
             Change::Begin(of, crashes) => match self.plan_begin(of, crashes) {
@@ -213,8 +208,8 @@ impl Writer {
         }
     }
 
-    /// The row of a new timer.
-    fn row_of(&mut self, timer: NewTimer) -> Row {
+    /// The row of a new timer, and what comes into the window, if it belongs there.
+    pub(super) fn new_row(&mut self, timer: NewTimer) -> (Row, Option<Box<Delivery>>) {
         let id = self.core.store.new_id(timer.key.as_deref(), timer.due);
         let mut row = Row::new(id, timer.due, timer.kind, timer.payload);
         row.key = timer.key;
@@ -222,12 +217,6 @@ impl Writer {
         if let Some(more) = timer.more {
             row.set_more(|parts| *parts = *more);
         }
-        row
-    }
-
-    /// The row of a new timer, and what comes into the window, if it belongs there.
-    pub(super) fn new_row(&mut self, timer: NewTimer) -> (Row, Option<Box<Delivery>>) {
-        let row = self.row_of(timer);
         let is_near = self.core.is_loaded(&row) && !is_broken(DurableFault::ArmNotPlaced);
         let near = is_near.then(|| self.core.delivery(row.clone()));
         if !is_near {

@@ -90,6 +90,7 @@ impl Writer {
             match write {
                 Write::Arm(row) => bytes += row.bytes(),
                 Write::Replace(of) => bytes += of.row.bytes(),
+                Write::Amend(of) => bytes += of.bytes(),
 
                 Write::AckKept { kept, .. } => bytes += kept.bytes(),
                 Write::Move(..) | Write::Revive(..) | Write::Hold { .. } => {

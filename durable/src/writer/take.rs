@@ -86,6 +86,8 @@ impl Writer {
                 self.moved_bytes
             }
             Request::Change(Change::Replace(timer, _), _) => timer.bytes(),
+            Request::Change(Change::One(Write::Amend(of)), _) => of.bytes(),
+
             request => request.queued_bytes(),
         }
     }

@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Debug, Write as _};
 use std::num::NonZeroU32;
 use wheelwork_durable::contract::{
-    DonePlace, DoneRange, HeldWhy, KindSlice, Outcome, Position, Replacement, RuleChange, Settled,
-    SliceLimit, Target, Write,
+    Amendment, DonePlace, DoneRange, HeldWhy, KindSlice, Outcome, Position, Replacement,
+    RuleChange, Settled, SliceLimit, Target, Write,
 };
 use wheelwork_durable::{Cause, DeadLetter, DoneTimer, DurableId, Rate, Row, RuleFor, StoreTime};
 
@@ -80,7 +80,8 @@ impl Side {
         let row = |row: Option<Row>| row.map(|row| self.common(row));
         match outcome {
             Outcome::Armed(gone) => Outcome::Armed(id(gone)),
-            Outcome::Replaced(new, gone) => Outcome::Replaced(row(new), id(gone)),
+            Outcome::Replaced(is_made, gone) => Outcome::Replaced(is_made, id(gone)),
+            Outcome::Amended(is_made, left) => Outcome::Amended(is_made, row(left)),
 
             Outcome::Cancelled(gone) => Outcome::Cancelled(id(gone)),
             Outcome::Moved(moved) => Outcome::Moved(row(moved)),
@@ -126,8 +127,10 @@ struct Delivery {
 enum Change {
     /// A row with this number; all but its id is said here.
     Arm(usize, Row),
-    /// The same, in place of another, if that is as it is said to be.
-    Replace(usize, Row, Delivery, StoreTime),
+    /// The same, if its key has the row of this number, or none.
+    Replace(usize, Row, Option<usize>),
+    /// What the row has then, and its deadline.
+    Amend(Delivery, Row, StoreTime),
     Cancel(Name),
     Move(Name, StoreTime),
     CancelKind(&'static str, After, SliceLimit),
@@ -159,13 +162,19 @@ impl Change {
             Self::Arm(number, row) => Write::Arm(with(row, |row| {
                 row.id = side.id(*number);
             })),
-            Self::Replace(number, row, former, next) => Write::Replace(Box::new(Replacement {
+            Self::Replace(number, row, former) => Write::Replace(Box::new(Replacement {
                 row: with(row, |row| {
                     row.id = side.id(*number);
                 }),
-                former: side.id(former.number),
-                former_due: former.due,
-                next: *next,
+                former: former.map(|number| side.id(number)),
+            })),
+            Self::Amend(of, row, due) => Write::Amend(Box::new(Amendment {
+                id: side.id(of.number),
+                calendar: row.calendar.clone().unwrap_or_default(),
+                payload: row.payload.clone(),
+                trace: row.traceparent().map(Into::into),
+                former_due: of.due,
+                due: *due,
             })),
             Self::Cancel(name) => Write::Cancel(target(name)),
             Self::Move(name, due) => Write::Move(target(name), *due),
@@ -348,20 +357,36 @@ impl History {
     fn replace(&mut self) -> Option<Change> {
         let key = self.rng.choice(KEYS).unwrap();
         let side = &mut self.sides[0];
-        let holder = side.open().store.get(&Target::Key(key.into())).unwrap()?;
-        let mut former = Delivery {
-            number: side.numbers[&holder.id],
-            due: holder.shown().due,
-            epochs_off: 0,
-        };
-        match self.rng.u8(..12) {
-            0 => former.due = self.due(),
-            1 => former.number = self.number()?,
-            _ => {}
+        let holder = side.open().store.get(&Target::Key(key.into())).unwrap();
+        let mut former = holder.map(|row| side.numbers[&row.id]);
+        if self.rng.u8(..6) == 0 {
+            former = self.number().filter(|number| number % 2 == 0);
         }
         let has_key = self.rng.u8(..12) > 0;
         let (number, row) = self.new_row(Some(key).filter(|_| has_key));
-        Some(Change::Replace(number, row, former, self.due()))
+        Some(Change::Replace(number, row, former))
+    }
+
+    /// Mostly a row that has a key, half of the time without another deadline.
+    fn amend(&mut self) -> Option<Change> {
+        let number = self.number()?;
+        let target = match self.rng.u8(..4) {
+            0 => Target::Id(self.sides[0].id(number)),
+            _ => Target::Key(self.rng.choice(KEYS).unwrap().into()),
+        };
+        let side = &mut self.sides[0];
+        let row = side.open().store.get(&target).unwrap()?;
+        let mut of = Delivery {
+            number: side.numbers[&row.id],
+            due: row.shown().due,
+            epochs_off: 0,
+        };
+        if self.rng.u8(..6) == 0 {
+            of.due = self.due();
+        }
+        let due = if self.rng.bool() { of.due } else { self.due() };
+        let (_, row) = self.new_row(None);
+        Some(Change::Amend(of, row, due))
     }
 
     fn new_row(&mut self, key: Option<&'static str>) -> (usize, Row) {
@@ -384,7 +409,8 @@ impl History {
         let due = self.due();
         Some(match self.rng.u8(..104) {
             0..40 => self.arm(),
-            40..45 => self.replace()?,
+            40..43 => self.replace()?,
+            43..45 => self.amend()?,
 
             45..60 => Change::Cancel(self.name()?),
             60..68 => Change::Move(self.name()?, due),
@@ -473,7 +499,7 @@ impl History {
         for (change, outcome) in changes.iter().zip(outcomes) {
             match (change, outcome) {
                 (Change::Arm(number, _), _)
-                | (Change::Replace(number, ..), Outcome::Replaced(Some(_), _)) => {
+                | (Change::Replace(number, ..), Outcome::Replaced(true, _)) => {
                     self.known.insert(*number);
                 }
 

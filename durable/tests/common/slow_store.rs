@@ -109,6 +109,7 @@ impl Store for Slow {
             match write {
                 Write::Arm(row) => bytes += row.bytes(),
                 Write::Replace(of) => bytes += of.row.bytes(),
+                Write::Amend(of) => bytes += of.bytes(),
 
                 Write::CancelKind(slice) => rows += slice.limit.rows,
                 _ => {}

@@ -3,15 +3,17 @@
 //!
 //! The stores' part is compared by random histories (`../common/histories.rs`).
 
+use crate::all_may_go::AllMayGo;
 use crate::over_memory::{Over, OverMemory};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
 use wheelwork::ManualClock;
 use wheelwork::calendar::{Calendar, Missed};
-use wheelwork_durable::contract::{Store, Target};
+use wheelwork_durable::contract::{Amendment, Outcome, Store, Target, Write};
 use wheelwork_durable::{
     Delivery, Durable, DurableClient, DurableId, Memory, OpenError, RetryPolicy, Row, StoreError,
+    StoreTime,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -61,7 +63,14 @@ impl Program {
     fn start(
         during: impl Fn(&DurableClient) -> Result<(), &'static str> + Send + Sync + 'static,
     ) -> Self {
-        let (clock, store) = (ManualClock::new(), Memory::new());
+        Self::start_at(ManualClock::new(), during)
+    }
+
+    fn start_at(
+        clock: ManualClock,
+        during: impl Fn(&DurableClient) -> Result<(), &'static str> + Send + Sync + 'static,
+    ) -> Self {
+        let store = Memory::new();
         clock.set_system_time(SystemTime::UNIX_EPOCH + 100 * DAY + 8 * HOUR);
         let first = Durable::builder(store.clone()).clock(clock.clone());
         arm(&first.start().unwrap(), "a");
@@ -109,60 +118,49 @@ impl Program {
 }
 
 /// A call has read the timer, and then its missed run was made.
-fn a_run_is_made_meanwhile() -> (Vec<String>, Vec<String>) {
+#[test]
+fn a_run_that_is_made_meanwhile_is_not_made_again() {
     let mut program = Program::start(|_| Ok(()));
     let overdue = program.row();
     let first = program.pass(SECOND);
     assert_eq!(first, ["a"], "the run that was missed");
     *program.seen.lock().unwrap() = Some(overdue);
     arm(&program.timers, "b");
-    (program.pass(HOUR), program.pass(DAY))
+    assert_eq!(program.pass(HOUR), [""; 0]);
+    assert_eq!(program.pass(DAY), ["b"]);
 }
 
-#[test]
-fn a_run_that_is_made_meanwhile_is_not_made_again() {
-    let (again, next) = a_run_is_made_meanwhile();
-    assert_eq!(again, [""; 0]);
-    assert_eq!(next, ["b"]);
-}
-
-#[cfg(feature = "__faults")]
-#[test]
-fn without_a_second_look_it_is() {
-    use wheelwork_durable::{DurableFault, set_durable_fault};
-    set_durable_fault(Some(DurableFault::ReplacedUnseen));
-    let (again, _) = a_run_is_made_meanwhile();
-    set_durable_fault(None);
-    assert_eq!(again, ["b"]);
-}
-
-/// The handler of the run arms the timer anew.
-fn a_run_is_under_way() -> (Vec<String>, Vec<String>) {
-    let program = Program::start(|client| {
-        arm(client, "b");
-        Ok(())
-    });
-    (program.pass(HOUR), program.pass(DAY))
-}
-
+/// The handler of the run arms the timer anew, and fails. The run is tried again with the new
+/// payload. A run that comes due meanwhile is made too.
 #[test]
 fn a_run_that_is_under_way_is_not_made_again() {
-    let (runs, next) = a_run_is_under_way();
-    assert_eq!(runs, ["a"]);
-    assert_eq!(next, ["b"]);
+    for fails in [false, true] {
+        let program = Program::start(move |client| {
+            arm(client, "b");
+            if fails { Err("not yet") } else { Ok(()) }
+        });
+        let runs: &[&str] = if fails { &["a", "b"] } else { &["a"] };
+        assert_eq!(program.pass(HOUR), runs);
+        assert_eq!(program.pass(DAY), ["b"]);
+    }
 }
 
-#[cfg(feature = "__faults")]
+/// The handler of the first run arms the timer anew, and takes two days: the runs of both are
+/// missed, and one is made for them.
 #[test]
-fn a_row_that_takes_its_run_too_makes_it_twice() {
-    use wheelwork_durable::{DurableFault, set_durable_fault};
-    set_durable_fault(Some(DurableFault::ReplacedAgain));
-    let (runs, _) = a_run_is_under_way();
-    set_durable_fault(None);
-    assert_eq!(runs, ["a", "b"]);
+fn runs_that_come_due_during_a_run_are_kept() {
+    let clock = ManualClock::new();
+    let passing = clock.clone();
+    let program = Program::start_at(clock, move |client| {
+        arm(client, "b");
+        passing.set_system_time(SystemTime::UNIX_EPOCH + 102 * DAY + 12 * HOUR);
+        Ok(())
+    });
+    assert_eq!(program.pass(SECOND), ["a", "b"]);
+    assert_eq!(program.pass(DAY), ["b"]);
 }
 
-/// Two threads have read the timer at once. The run is the last one's.
+/// Two threads have read the timer at once. The payload is the last one's.
 #[test]
 fn two_calls_at_once_lose_no_run() {
     let mut program = Program::start(|_| Ok(()));
@@ -170,10 +168,69 @@ fn two_calls_at_once_lose_no_run() {
     let second = arm(&program.timers, "b");
     *program.seen.lock().unwrap() = Some(overdue.clone());
     let third = arm(&program.timers, "c");
-    assert!(overdue.id != second && second != third);
+    assert_eq!([second, third], [overdue.id; 2]);
     assert_eq!(program.row().due, overdue.due, "it is as overdue as before");
     assert_eq!(program.pass(SECOND), ["c"]);
     assert_eq!(program.pass(DAY), ["c"]);
+}
+
+/// Two programs arm the key at once. Both have seen that it has another timer.
+fn two_calls_take_the_key() -> [DurableId; 2] {
+    let mut program = Program::start(|_| Ok(()));
+    let mut former = program.row();
+    program.timers.cancel(former.id).unwrap();
+    former.kind = "another".into();
+    let first = arm(&program.timers, "b");
+    *program.seen.lock().unwrap() = Some(former);
+    [first, arm(&program.timers, "b")]
+}
+
+#[test]
+fn a_timer_that_another_call_has_armed_counts() {
+    let [first, second] = two_calls_take_the_key();
+    assert_eq!(first, second);
+}
+
+/// A timer waits for a run that is not the next one. A call has read it, and another one has moved
+/// it since.
+fn a_row_is_moved_meanwhile() -> Outcome {
+    let mut program = Program::start(|_| Ok(()));
+    let row = program.row();
+    assert!(program.timers.reschedule(row.id, DAY).unwrap());
+    let amendment = Amendment {
+        id: row.id,
+        calendar: row.calendar.clone().unwrap(),
+        payload: (*b"b").into(),
+        trace: None,
+        former_due: row.due,
+        due: StoreTime::from_millis(row.due.as_millis() + 1),
+    };
+    drop(program.timers);
+    program.store.acquire().unwrap();
+    let write = Write::Amend(Box::new(amendment));
+    let mut outcomes = program.store.commit(vec![write], &mut AllMayGo).unwrap();
+    outcomes.remove(0)
+}
+
+#[test]
+fn a_row_is_moved_from_where_it_was_read() {
+    assert_eq!(a_row_is_moved_meanwhile(), Outcome::Amended(false, None));
+}
+
+#[cfg(feature = "__faults")]
+#[test]
+fn without_a_second_look_both_go_wrong() {
+    use wheelwork_durable::{DurableFault, set_durable_fault};
+    set_durable_fault(Some(DurableFault::ReplacedUnseen));
+    let [first, second] = two_calls_take_the_key();
+    set_durable_fault(Some(DurableFault::AmendedUnseen));
+    let moved = a_row_is_moved_meanwhile();
+    set_durable_fault(None);
+    assert_ne!(first, second);
+    assert!(
+        matches!(moved, Outcome::Amended(true, Some(_))),
+        "{moved:?}"
+    );
 }
 
 /// It is tried again with the new payload.
@@ -200,22 +257,19 @@ fn the_last_run_is_kept() {
         .unwrap();
     let key = timers.key("once");
     let arm = |payload| {
-        let once = Calendar::cron("0 0 9 11 4 * 1970")
-            .unwrap()
-            .zone("UTC")
-            .unwrap();
+        let once = Calendar::cron("0 0 9 11 4 * 1970").unwrap();
+        let once = once.zone("UTC").unwrap();
         key.schedule_calendar("report", once, payload).unwrap()
     };
-    let (first, second) = (arm("a"), arm("b"));
-    assert_ne!(first, second);
-    let due = timers.get(second).unwrap().unwrap().due;
-    assert_eq!(
-        due.system_time(),
-        SystemTime::UNIX_EPOCH + 100 * DAY + 9 * HOUR
-    );
+    assert_eq!(arm("a"), arm("b"));
+    let row = key.get().unwrap().unwrap();
+    assert_eq!(&*row.payload, b"b");
+    let due = SystemTime::UNIX_EPOCH + 100 * DAY + 9 * HOUR;
+    assert_eq!(row.due.system_time(), due);
 }
 
-/// A timer that waits for its handler is held, and its deadline is another one in the store.
+/// A timer that waits for its handler is held, and its deadline is another one in the store. The
+/// same holds for one that is paused, or that a rate does not let through, while it is armed anew.
 #[test]
 fn a_run_that_waits_for_its_handler_is_kept() -> Result<(), OpenError> {
     let (clock, store) = (ManualClock::new(), Memory::new());
@@ -226,11 +280,11 @@ fn a_run_that_waits_for_its_handler_is_kept() -> Result<(), OpenError> {
         .start()?;
     let id = arm(&without, "a");
     clock.advance(4 * HOUR);
-    assert!(without.get(id).unwrap().unwrap().held().is_some());
-    let due = without.get(id).unwrap().unwrap().due;
-    let again = arm(&without, "b");
-    assert_eq!(without.get(id).unwrap(), None);
-    assert_eq!(without.get(again).unwrap().unwrap().due, due);
+    let held = without.get(id).unwrap().unwrap();
+    assert!(held.held().is_some());
+    assert_eq!(arm(&without, "b"), id);
+    let again = without.get(id).unwrap().unwrap();
+    assert_eq!((again.held(), again.due), (held.held(), held.due));
     drop(without);
     let runs = Arc::<Mutex<Vec<String>>>::default();
     let ran = runs.clone();

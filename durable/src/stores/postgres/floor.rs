@@ -47,6 +47,8 @@ fn is_of_later(write: &Write) -> bool {
     match write {
         Write::Arm(row) => is_later(row),
         Write::Replace(of) => is_later(&of.row),
+        Write::Amend(of) => has_offset(&of.calendar),
+
         Write::Rule(_, change) => change.makes_part(),
         _ => false,
     }

@@ -321,6 +321,8 @@ impl Store for Postgres {
             for write in &mut writes {
                 let (partition, due) = match write {
                     Write::Arm(row) => (row.id.partition(), &mut row.due),
+                    Write::Replace(of) => (of.row.id.partition(), &mut of.row.due),
+                    Write::Amend(of) if of.moves() => (of.id.partition(), &mut of.due),
                     Write::Move(Target::Id(id), due) => (id.partition(), due),
                     Write::Move(Target::Key(key), due) => (partition_of_key(key, partitions), due),
                     _ => continue,

@@ -25,6 +25,7 @@ use super::bytes::{
 use crate::store::row::{
     Cause, DeadLetter, DurableId, Held, HeldWhy, Row, RowMore, StoreTime, has_offset,
 };
+use crate::store::write::Amendment;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -215,6 +216,17 @@ impl<'a> RowView<'a> {
         self.more = self
             .more
             .and_then(|more| MoreView { held: None, ..more }.some());
+    }
+
+    /// As [`Amendment::amend`].
+    pub(crate) fn amend(&mut self, of: &'a Amendment) {
+        self.payload = &of.payload;
+        self.calendar = Some(&*of.calendar);
+        let more = MoreView {
+            trace: of.trace.as_deref(),
+            ..self.more.unwrap_or_default()
+        };
+        self.more = more.some();
     }
 
     /// As [`Row::hold`].

@@ -6,7 +6,7 @@ use super::row_changes::RowChanges;
 use super::tables::{RowPlace, damaged, due_range, missing, recent_row, row_at, row_by_due};
 use crate::store::contract::Gate;
 use crate::store::row::{DurableId, Held, Position, Row, StoreTime};
-use crate::store::write::{KindSlice, Outcome, Target, Write};
+use crate::store::write::{Amendment, KindSlice, Outcome, Replacement, Target, Write};
 use redb::{Error, ReadableTable};
 
 /// A row, and where it is.
@@ -19,6 +19,9 @@ impl RowChanges<'_> {
         }
         match write {
             Write::Arm(row) => self.arm(&row, gate).map(Outcome::Armed),
+            Write::Replace(of) => self.arm_if(&of, gate),
+            Write::Amend(of) => self.amend(&of, gate),
+
             Write::Cancel(target) => self.cancel(&target, gate).map(Outcome::Cancelled),
             Write::Move(target, due) => self.change_due(&target, due, gate).map(Outcome::Moved),
             Write::CancelKind(slice) => self.cancel_kind(&slice, gate),
@@ -79,6 +82,42 @@ impl RowChanges<'_> {
             .put(DueKey::of(row.id, row.due), row.key.is_some());
         self.is_changed = true;
         Ok(gone)
+    }
+
+    /// Puts a row in, if its key has the row that it is to have.
+    fn arm_if(&mut self, of: &Replacement, gate: &mut dyn Gate) -> Result<Outcome, Error> {
+        let holder = match &of.row.key {
+            Some(key) => self.find_target(&Target::Key(key.clone()))?,
+            None => None,
+        };
+        if !of.is_for(holder.map(|(id, _)| id)) {
+            return Ok(Outcome::Replaced(false, None));
+        }
+        let gone = self.arm(&of.row, gate)?;
+        Ok(Outcome::Replaced(true, gone))
+    }
+
+    fn amend(&mut self, of: &Amendment, gate: &mut dyn Gate) -> Result<Outcome, Error> {
+        let refused = Outcome::Amended(false, None);
+        let Some(place) = self.find(of.id)? else {
+            return Ok(refused);
+        };
+        self.copy(place)?;
+        let view = row_at(place, &self.scratch.value)?;
+        if view.superseded || of.moves() && !of.may_move(view.due) {
+            return Ok(refused);
+        }
+        let is_free = gate.let_go(of.id);
+        if of.moves() && !is_free {
+            return Ok(refused);
+        }
+        let row = self.put_changed(place, Some(of), |view, state| {
+            view.suspect |= state.was_handed_out(view);
+            if of.moves() {
+                view.set_due(of.due);
+            }
+        })?;
+        Ok(Outcome::Amended(true, is_free.then_some(row)))
     }
 
     /// Ends the row that had a key, or marks it as superseded. Returns it if it is gone.

@@ -14,7 +14,7 @@ use super::steps::{self, FLOOR_MIN};
 use super::tables::{RowPlace, WriteTables, damaged, missing, row_at};
 use super::tombstones::EndedLog;
 use crate::store::row::{DurableId, Row};
-use crate::store::write::Target;
+use crate::store::write::{Amendment, Target};
 use redb::{CursorError, Error, ReadableTable, WriteTransaction};
 use std::ops::{Bound, Range};
 
@@ -267,6 +267,16 @@ impl<'a> RowChanges<'a> {
         place: RowPlace,
         change: impl FnOnce(&mut RowView<'_>, &StoreState),
     ) -> Result<Row, Error> {
+        self.put_changed(place, None, change)
+    }
+
+    /// So, with another payload and calendar.
+    pub(super) fn put_changed(
+        &mut self,
+        place: RowPlace,
+        amendment: Option<&Amendment>,
+        change: impl FnOnce(&mut RowView<'_>, &StoreState),
+    ) -> Result<Row, Error> {
         let number = place.number();
         match place {
             RowPlace::Recent(_) => self.copy(place)?,
@@ -277,6 +287,9 @@ impl<'a> RowChanges<'a> {
         }
         let mut view = row_at(place, &self.scratch.value)?;
         change(&mut view, self.state);
+        if let Some(of) = amendment {
+            view.amend(of);
+        }
         view.epoch = self.state.epoch;
         self.format = self.format.max(view.format());
         self.scratch.next.clear();

@@ -11,8 +11,8 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 use wheelwork_durable::contract::{
-    DonePlace, DoneRange, HeldWhy, KindSlice, Lease, LeaseNews, Outcome, Position, Replacement,
-    RuleChange, Settled, SliceLimit, Store, Target, Write,
+    Amendment, DonePlace, DoneRange, HeldWhy, KindSlice, Lease, LeaseNews, Outcome, Position,
+    Replacement, RuleChange, Settled, SliceLimit, Store, Target, Write,
 };
 use wheelwork_durable::{
     Cause, DeadLetter, DoneTimer, DurableId, Partition, Postgres, Rate, Row, RuleFor, StoreTime,
@@ -422,7 +422,8 @@ impl History<'_> {
                 let key = (self.rng.u8(..3) == 0).then(|| self.rng.choice(KEYS).unwrap());
                 Write::Arm(self.row(key, due))
             }
-            35..40 => self.replace(due)?,
+            35..38 => self.replace(due),
+            38..40 => self.amend(due)?,
 
             40..55 => Write::Cancel(self.target()?),
             55..67 => Write::Move(self.target()?, due),
@@ -502,25 +503,49 @@ impl History<'_> {
         row
     }
 
-    /// Mostly in place of the row that has the key.
-    fn replace(&mut self, due: StoreTime) -> Option<Write> {
+    fn some_keyed(&mut self) -> Option<Row> {
         let (rows, _) = self.place.contents();
         let rows: Vec<_> = rows.iter().filter(|row| row.key.is_some()).collect();
-        let former = (*self.rng.choice(&rows)?).clone();
-        let row = self.row(former.key.as_deref(), due);
+        self.rng.choice(rows).cloned()
+    }
+
+    /// Mostly in place of the row that has the key.
+    fn replace(&mut self, due: StoreTime) -> Write {
+        let former = self.some_keyed();
+        let key = former.as_ref().and_then(|row| row.key.clone());
+        let key = key.unwrap_or_else(|| self.rng.choice(KEYS).unwrap().into());
         let mut of = Replacement {
-            row,
-            former: former.id,
-            former_due: former.shown().due,
-            next: self.due(),
+            row: self.row(Some(&key), due),
+            former: former.map(|row| row.id),
         };
         match self.rng.u8(..12) {
-            0 => of.former_due = self.due(),
-            1 => of.former = self.some_id()?,
+            0 => of.former = None,
+            1 => of.former = self.some_id(),
             2 => of.row.key = None,
             _ => {}
         }
-        Some(Write::Replace(Box::new(of)))
+        Write::Replace(Box::new(of))
+    }
+
+    /// Half of the time without another deadline.
+    fn amend(&mut self, due: StoreTime) -> Option<Write> {
+        let row = self.some_keyed()?;
+        let new = self.row(None, due);
+        let mut of = Amendment {
+            id: row.id,
+            calendar: "* * * * *".into(),
+            payload: new.payload.clone(),
+            trace: new.traceparent().map(Into::into),
+            former_due: row.shown().due,
+            due,
+        };
+        match self.rng.u8(..12) {
+            0 => of.former_due = self.due(),
+            1 => of.id = self.some_id()?,
+            2..7 => of.due = of.former_due,
+            _ => {}
+        }
+        Some(Write::Amend(Box::new(of)))
     }
 
     fn rule_for(&mut self) -> RuleFor {

@@ -9,8 +9,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::SystemTime;
 use wheelwork_durable::contract::{
-    DonePlace, Held, KindSlice, Outcome, Position, Replacement, Rules, Settled, Target, TrialBegun,
-    Write,
+    Amendment, DonePlace, Held, KindSlice, Outcome, Position, Replacement, Rules, Settled, Target,
+    TrialBegun, Write,
 };
 use wheelwork_durable::{DeadLetter, DoneTimer, DurableId, Partition, Row, StoreTime};
 
@@ -192,18 +192,31 @@ impl Kept {
 
     fn replace(&mut self, of: Replacement, epoch: u64) -> Outcome {
         let key = of.row.key.as_ref();
-        let former = key.and_then(|key| self.rows.get(self.keys.get(key)?));
-        let wanted = former.map(|row| (row.id, row.clone().shown().due));
-        if wanted != Some((of.former, of.former_due)) {
-            return Outcome::Replaced(None, None);
+        if key.and_then(|key| self.keys.get(key)).copied() != of.former {
+            return Outcome::Replaced(false, None);
         }
         let gone = self.take_key(&of.row);
-        let mut row = of.row;
-        if gone.is_none() {
-            row.due = of.next;
+        self.insert(of.row, epoch);
+        Outcome::Replaced(true, gone)
+    }
+
+    fn amend(&mut self, of: &Amendment, own: &BTreeMap<Partition, u64>) -> Outcome {
+        let refused = Outcome::Amended(false, None);
+        let Some(row) = self.rows.get(&of.id).filter(|row| !row.superseded) else {
+            return refused;
+        };
+        let moves = of.due != of.former_due;
+        let is_as_read = row.clone().shown().due == of.former_due;
+        if moves && !(is_as_read && self.may_go(row)) {
+            return refused;
         }
-        self.insert(row.clone(), epoch);
-        Outcome::Replaced(Some(row), gone)
+        let moved = moves.then(|| self.reschedule(&Target::Id(of.id), of.due, own));
+        let Some(row) = self.rows.get_mut(&of.id) else {
+            return refused;
+        };
+        (row.payload, row.calendar) = (of.payload.clone(), Some(of.calendar.clone()));
+        row.set_traceparent(of.trace.clone());
+        Outcome::Amended(true, moved.map(|_| row.clone()))
     }
 
     fn cancel(&mut self, target: &Target) -> Option<DurableId> {
@@ -343,6 +356,7 @@ impl Kept {
                 let epoch = own_epoch(own, of.row.id);
                 self.replace(*of, epoch)
             }
+            Write::Amend(of) => self.amend(&of, own),
             Write::Cancel(target) => Outcome::Cancelled(self.cancel(&target)),
             Write::Move(target, due) => Outcome::Moved(self.reschedule(&target, due, own)),
             Write::CancelKind(slice) => self.cancel_kind(&slice),

@@ -79,6 +79,9 @@ impl SharedMemory {
             |due: StoreTime, partition| due <= soon && !self.own.contains_key(&partition);
         match write {
             Write::Arm(row) => is_others(row.due, row.id.partition()),
+            Write::Replace(of) => is_others(of.row.due, of.row.id.partition()),
+            Write::Amend(of) => of.due != of.former_due && is_others(of.due, of.id.partition()),
+
             Write::Move(Target::Id(id), due) | Write::Revive(id, due) => {
                 is_others(*due, id.partition())
             }
@@ -147,6 +150,8 @@ impl Store for SharedMemory {
         for write in &mut writes {
             let (partition, due) = match write {
                 Write::Arm(row) => (row.id.partition(), &mut row.due),
+                Write::Replace(of) => (of.row.id.partition(), &mut of.row.due),
+                Write::Amend(of) if of.due != of.former_due => (of.id.partition(), &mut of.due),
                 Write::Move(Target::Id(id), due) => (id.partition(), due),
                 Write::Move(Target::Key(key), due) => (partition_of_key(key), due),
                 _ => continue,

@@ -215,6 +215,7 @@ pub fn name_of(write: &Write) -> Option<Target> {
         Write::Arm(row) => row.key.clone().map(Target::Key),
         Write::Replace(of) => of.row.key.clone().map(Target::Key),
         Write::Cancel(target) | Write::Move(target, _) => Some(target.clone()),
+        Write::Amend(of) => Some(Target::Id(of.id)),
         Write::Begin { of, .. }
         | Write::Ack { of, .. }
         | Write::AckKept { of, .. }

@@ -221,7 +221,12 @@ impl FaultyStore {
         };
         for (mut write, outcome) in writes.into_iter().zip(outcomes) {
             // (What was due before is due now, in others' partitions.)
-            if let Write::Arm(row) = &mut write
+            let armed = match &mut write {
+                Write::Arm(row) => Some(row),
+                Write::Replace(of) => Some(&mut of.row),
+                _ => None,
+            };
+            if let Some(row) = armed
                 && self.sharing.is_some()
                 && let Some(stored) = self.inner.get(&Target::Id(row.id))?
             {

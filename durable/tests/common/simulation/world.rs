@@ -418,6 +418,7 @@ impl World {
         let arms = writes.iter().filter_map(|write| match write {
             Write::Arm(row) => Some(row.bytes()),
             Write::Replace(of) => Some(of.row.bytes()),
+            Write::Amend(of) => Some(of.bytes()),
 
             _ => None,
         });

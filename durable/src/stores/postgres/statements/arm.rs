@@ -2,7 +2,7 @@
 
 use super::commit::Making;
 use super::locked::{LockedRows, is_free};
-use super::rows::{durable_id, held_mark, millis, part, time, uuid};
+use super::rows::{durable_id, held_mark, millis, part, uuid};
 use super::statement::{Sql, Statement, statement};
 use crate::store::row::{Row, RowMore};
 use crate::store::write::{Outcome, Write};
@@ -178,9 +178,9 @@ impl Making<'_> {
         let (mut armed, mut armed_more) = (Armed::default(), ArmedMore::default());
         for number in own {
             let row = match (&self.writes[number], &self.outcomes[number]) {
-                (_, Some(Outcome::Blocked(_))) => continue,
-                (Write::Arm(row), _) | (_, Some(Outcome::Replaced(Some(row), _))) => row,
-                // (The key has another row than the one that was to be replaced.)
+                (_, Some(Outcome::Blocked(_) | Outcome::Replaced(false, _))) => continue,
+                (Write::Arm(row), _) => row,
+                (Write::Replace(of), _) => &of.row,
                 _ => continue,
             };
             let epoch = self.own_epoch(row.id.partition());
@@ -202,16 +202,25 @@ impl Making<'_> {
     async fn take_keys(&mut self, numbers: &[usize]) -> Result<(), Error> {
         let found = self.find_keys(numbers).await?;
         let upto = self.look(&found).await?;
+        for &number in numbers {
+            if let Write::Replace(of) = &self.writes[number]
+                && self.outcomes[number].is_none()
+            {
+                // (Until a row is found that has the key.)
+                self.outcomes[number] = Some(Outcome::Replaced(of.is_for(None), None));
+            }
+        }
         let (mut gone, mut superseded) = (LockedRows::default(), LockedRows::default());
         for (number, found) in &found {
             let (id, is_free) = (durable_id(found.id), is_free(found, &upto));
             let ended = is_free.then_some(id);
             self.outcomes[*number] = match &self.writes[*number] {
-                Write::Replace(of) if !of.is_for(id, time(found.due)) => continue,
-                Write::Replace(of) => {
-                    let row = of.as_ref().clone().into_row(ended);
-                    Some(Outcome::Replaced(Some(row), ended))
+                Write::Replace(of) if !of.is_for(Some(id)) => {
+                    self.outcomes[*number] = Some(Outcome::Replaced(false, None));
+                    continue;
                 }
+
+                Write::Replace(_) => Some(Outcome::Replaced(true, ended)),
                 _ => Some(Outcome::Armed(ended)),
             };
             match is_free {

@@ -237,6 +237,8 @@ impl<'a> Making<'a> {
         self.settle(&mut numbers).await?;
         self.cancel(&mut numbers).await?;
         self.reschedule(&mut numbers).await?;
+        self.amend(&mut numbers).await?;
+
         self.arm(&mut numbers).await?;
         self.dead_letters(&mut numbers).await?;
         self.rules(&mut numbers).await?;

@@ -74,6 +74,8 @@ pub struct Timer {
     charged: Option<u64>,
     /// When another took its key, by the store's clock.
     superseded: Option<SystemTime>,
+    /// What it was before it was amended, since it has this deadline and counts as handed out.
+    former: Vec<Row>,
 }
 
 /// How nodes are set up, as far as the ledger looks at it.

@@ -2,7 +2,7 @@
 
 use super::{Ledger, Said, State, Tally, Timer, token};
 use std::time::{Duration, SystemTime};
-use wheelwork_durable::contract::{Outcome, Replacement, Settled, TrialBegun, Write};
+use wheelwork_durable::contract::{Amendment, Outcome, Replacement, Settled, TrialBegun, Write};
 use wheelwork_durable::{Cause, DurableId, Held, HeldWhy, Row, StoreTime};
 
 /// A timer waits for less than this until its next attempt, or until it comes later.
@@ -37,7 +37,10 @@ impl Ledger {
                 self.armed(row, *gone, made);
             }
             (Write::Replace(of), Outcome::Replaced(row, gone)) => {
-                self.replaced(of, row.as_ref(), *gone, made)
+                self.replaced(of, *row, *gone, made)
+            }
+            (Write::Amend(of), Outcome::Amended(is_made, row)) => {
+                self.amended(of, *is_made, row.as_ref(), now);
             }
             (Write::Cancel(_), Outcome::Cancelled(gone)) => self.cancelled(gone.as_slice(), made),
             (Write::CancelKind(_), Outcome::CancelledMany(gone, _)) => self.cancelled(gone, made),
@@ -157,31 +160,57 @@ impl Ledger {
             deaths: 0,
             charged: None,
             superseded: None,
+            former: Vec::new(),
         };
         let former = self.timers.insert(row.id, timer);
         self.demand(former.is_none(), || format!("{} is armed twice", row.id));
     }
 
-    /// A row takes the key of another, if that was as the caller had read it. A run that was handed
-    /// out is not made again.
-    fn replaced(
-        &mut self,
-        of: &Replacement,
-        row: Option<&Row>,
-        gone: Option<DurableId>,
-        made: Made,
-    ) {
+    /// A row takes its key, if that has the row that the caller has read.
+    fn replaced(&mut self, of: &Replacement, is_made: bool, gone: Option<DurableId>, made: Made) {
         let key = of.row.key.as_deref().unwrap();
-        let holder = self.keys.get(key).map(|id| &self.timers[id].row);
-        let seen = holder.map(|row| (row.id, row.clone().shown().due));
-        let is_right = (seen == Some((of.former, of.former_due))) == row.is_some();
-        self.demand(is_right, || format!("{of:?} is made: {row:?}, of {seen:?}"));
-        if let Some(row) = row {
-            let due = if gone.is_some() { of.row.due } else { of.next };
-            // (What was due before is due now, in others' partitions.)
-            let is_due = row.due == due || row.due > due && self.scene.is_fleet();
-            self.demand(is_due, || format!("{row:?} is due otherwise than {of:?}"));
-            self.armed(row, gone, made);
+        let holder = self.keys.get(key).copied();
+        let is_right = (holder == of.former) == is_made;
+        self.demand(is_right, || {
+            format!("{of:?} is made: {is_made}, and {holder:?} has the key")
+        });
+        if is_made {
+            self.armed(&of.row, gone, made);
+        }
+    }
+
+    /// A row has another payload. A run that was handed out, or may have been, keeps its own.
+    fn amended(&mut self, of: &Amendment, is_made: bool, row: Option<&Row>, now: SystemTime) {
+        let former = self.timers[&of.id].clone();
+        let is_there = former.state == State::Stored && !former.row.superseded;
+        let due = former.row.clone().shown().due;
+        let moves = of.due != of.former_due;
+        let may_move = due == of.former_due;
+        let is_right = is_there || !is_made;
+        let is_right =
+            is_right && (is_made || moves || !is_there) && (may_move || !is_made || !moves);
+        self.demand(is_right, || {
+            format!("{of:?} is made: {is_made}, of {former:?}")
+        });
+        if !is_made {
+            return;
+        }
+        let is_free = row.is_some();
+        if is_free {
+            self.demand_free(of.id, "amended, and returned");
+        }
+        let timer = self.timers.get_mut(&of.id).unwrap();
+        timer.token = token(&of.payload);
+        if !is_free {
+            timer.former.push(former.row.clone());
+        }
+        timer.row.payload = of.payload.clone();
+        timer.row.calendar = Some(of.calendar.clone());
+        timer.row.set_traceparent(of.trace.clone());
+        if let Some(row) = row.filter(|_| moves) {
+            self.moved(row, now);
+            // (No call has asked for that.)
+            self.tally.moved -= 1;
         }
     }
 
@@ -257,6 +286,7 @@ impl Ledger {
         timer.row = row.clone();
         timer.placed = now;
         timer.starts.clear();
+        timer.former.clear();
         timer
     }
 
