@@ -155,6 +155,10 @@ impl Request {
     }
 
     /// The answer is `None` if the key has another row by now.
+    #[cfg_attr(
+        not(feature = "calendar"),
+        expect(dead_code, reason = "calendars alone ask so")
+    )]
     pub(crate) fn replace(
         timer: NewTimer,
         former: Option<DurableId>,
