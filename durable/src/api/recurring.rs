@@ -66,7 +66,6 @@ impl DurableClient {
         let text: Arc<str> = calendar.to_string().into();
         let mut last = None;
         loop {
-            // (Read before the row: a run that is made after that is the next one's.)
             let next = next_after(calendar, self.shared.now())?;
             let when = When::from(next.system_time());
             let mut timer = self.new_timer(kind, key, when, payload.clone(), None)?;

@@ -173,7 +173,6 @@ impl Writer {
             Outcome::Cancelled(gone) => {
                 self.cancelled(gone);
             }
-
             Outcome::Moved(Some(_)) => self.core.shared.counts.moved.add(1),
             _ => {}
         }

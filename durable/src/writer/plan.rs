@@ -185,7 +185,6 @@ impl Plan {
     pub(super) fn without_rows(mut self) -> Self {
         match &mut self {
             Self::Arm(_, near) | Self::Replace(_, near) => *near = None,
-
             Self::Many(many) => many.without_rows(),
             _ => {}
         }

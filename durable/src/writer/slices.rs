@@ -91,7 +91,6 @@ impl Writer {
                 Write::Arm(row) => bytes += row.bytes(),
                 Write::Replace(of) => bytes += of.row.bytes(),
                 Write::Amend(of) => bytes += of.bytes(),
-
                 Write::AckKept { kept, .. } => bytes += kept.bytes(),
                 Write::Move(..) | Write::Revive(..) | Write::Hold { .. } => {
                     bytes += self.moved_bytes;

@@ -87,7 +87,6 @@ impl Writer {
             }
             Request::Change(Change::Replace(timer, _), _) => timer.bytes(),
             Request::Change(Change::One(Write::Amend(of)), _) => of.bytes(),
-
             request => request.queued_bytes(),
         }
     }

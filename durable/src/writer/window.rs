@@ -87,9 +87,8 @@ pub(super) struct Window {
     leaving: Vec<Position>,
     /// Rows that came since the last slice.
     came: usize,
-    /// Rows were given back, and none has left since: those that were given back would come, and
-    /// would be given back again.
-    has_given_back: bool,
+    /// Bytes of the first row that was given back, while no row has left since.
+    turned_away: usize,
     /// Rows that fire later than at their deadlines, when they come into the window.
     delays: IdMap<DurableId, Instant>,
     /// Rows that may have ended the process. Those that wait have no timer, and no bound applies to
@@ -148,7 +147,7 @@ impl Window {
             counts: Vec::new(),
             leaving: Vec::new(),
             came: 0,
-            has_given_back: false,
+            turned_away: 0,
             delays: IdMap::default(),
             suspects: Suspects::new(bounds.bytes / 4),
         }
@@ -201,7 +200,12 @@ impl Window {
 
     /// How many more rows may be loaded. The window is filled anew when half of it is free.
     pub(super) fn room(&self) -> usize {
-        let is_full = self.has_given_back
+        // (If the next row does not fit into what is kept, it would come and be given back again.)
+        let kept = self.bounds.bytes / 4 * 3;
+        let is_next_too_large = self.turned_away > 0
+            && self.timers() > 0
+            && self.bytes.saturating_add(self.turned_away) > kept;
+        let is_full = is_next_too_large
             || self.timers() > self.bounds.rows / 2
             || self.bytes > self.bounds.bytes / 2;
         if is_full {
@@ -408,7 +412,7 @@ impl Window {
         let Some(entry) = self.entries.remove(&id) else {
             return false;
         };
-        self.has_given_back = false;
+        self.turned_away = 0;
         *self.count_of(id.partition()) -= 1;
         if entry.timer.is_none() {
             self.suspects.let_go(entry.position, entry.bytes);
@@ -472,15 +476,19 @@ impl Window {
     pub(super) fn give_back(&mut self, is_loaded: impl Fn(Position) -> bool) -> bool {
         let slice = SLICE.max(2 * std::mem::take(&mut self.came));
         let from = self.leaving.len().saturating_sub(slice);
+        let mut first = None;
         for position in self.leaving.split_off(from) {
             let entry = self.entries.get(&position.id);
-            let is_here = entry.is_some_and(|entry| entry.position == position);
-            if is_here && !is_loaded(position) {
+            let here = entry.filter(|entry| entry.position == position);
+            if let Some(bytes) = here.map(|entry| entry.bytes)
+                && !is_loaded(position)
+            {
                 // (A row that is being handled stays.)
                 self.end(position.id);
-                self.has_given_back = true;
+                first = first.or(Some(bytes));
             }
         }
+        self.turned_away = first.unwrap_or(self.turned_away);
         self.leaving.is_empty()
     }
 }

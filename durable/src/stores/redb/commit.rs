@@ -21,7 +21,6 @@ impl RowChanges<'_> {
             Write::Arm(row) => self.arm(&row, gate).map(Outcome::Armed),
             Write::Replace(of) => self.arm_if(&of, gate),
             Write::Amend(of) => self.amend(&of, gate),
-
             Write::Cancel(target) => self.cancel(&target, gate).map(Outcome::Cancelled),
             Write::Move(target, due) => self.change_due(&target, due, gate).map(Outcome::Moved),
             Write::CancelKind(slice) => self.cancel_kind(&slice, gate),
