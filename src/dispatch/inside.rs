@@ -26,9 +26,10 @@ pub(crate) fn inside<R>(f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Whether the calling thread is inside a task: it runs one, a hook, or whatever
-/// [`run_as_task`] runs; or it takes a shard's turns: a shard's thread, or one that moves a
-/// [`ManualClock`](crate::ManualClock); or it is the watchdog's thread.
+/// Whether the calling thread is inside a task: it runs one, a hook (but for a panic of async code,
+/// which its runtime's thread tells), or whatever [`run_as_task`] runs; or it takes a shard's
+/// turns: a shard's thread, or one that moves a [`ManualClock`](crate::ManualClock); or it is the
+/// watchdog's thread.
 ///
 /// Other threads may wait for such a thread. So a `stop` there waits for nobody, and
 /// [`cancel_and_wait`](crate::ServiceHandle::cancel_and_wait) returns an

@@ -160,6 +160,9 @@ impl<T: Send + 'static> Periodic<'_, T> {
     /// a runtime, as in [`schedule_async`](ServiceHandle::schedule_async), which also says what
     /// becomes of panics and shutdowns. Otherwise like [`start`](Self::start).
     ///
+    /// A `cancel` between the runs ends the timer and returns `true`. Async code that was spawned
+    /// goes on, and no call waits for it.
+    ///
     /// Two runs are never in progress at once: a run that comes while the async code of an earlier
     /// one has not ended is left out, and counts as one of [`times`](Self::times). A fixed delay
     /// ([`every_after`](ServiceHandle::every_after)) counts from the spawn. Where each run is to

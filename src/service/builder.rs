@@ -302,7 +302,8 @@ impl<T: Send + 'static> Builder<T> {
     ///
     ///  - The handler left payloads in its batch, or panicked before it took one.
     ///  - An executor dropped its job.
-    ///  - All receivers of the channel are gone.
+    ///  - All receivers of the channel are gone. (What is in the channel when the last one goes is
+    ///    lost with it, and nobody is told.)
     ///
     /// Without the hook they are counted in
     /// [`TimerCounts::dropped`](crate::TimerCounts::dropped). With the feature `tracing` they are

@@ -80,7 +80,9 @@ impl<T: Send + 'static> ServiceHandle<T> {
     /// those of them that have not begun are waited for too. It does not wait for jobs that begin
     /// later. Calls that wait at the same time share a lock. If another thread cancels the timer at
     /// the same time, the call does not wait until that thread has dropped the payload. In a
-    /// process that was forked off it waits for no task, because the tasks run in the parent.
+    /// process that was forked off it waits for no task, because the tasks run in the parent. Async
+    /// code that a timer has spawned (`schedule_async`, `start_async`) is the runtime's: the call
+    /// does not wait for it.
     ///
     /// # Errors
     /// [`InsideTaskError`] inside a task, a handler, a hook or an executor's function, of this

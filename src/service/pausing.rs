@@ -20,7 +20,8 @@ impl<T: Send + 'static> ServiceHandle<T> {
     /// can be cancelled and taken, and wakes no shard, except perhaps once at its old deadline.
     ///
     ///  - [`remaining`](Self::remaining) and [`pending`](Self::pending) give what is left, to the
-    ///    nanosecond. [`deadline`](Self::deadline) is `None`.
+    ///    nanosecond; zero for a timer for a time of day, or of a calendar.
+    ///    [`deadline`](Self::deadline) is `None`.
     ///  - [`reschedule`](Self::reschedule) sets what is left, and the timer stays paused.
     ///  - A stop hands it back with what is left. A stop that fires all fires it too. A drain does
     ///    not wait for it. A periodic timer, or one of a calendar, ends at a stop.

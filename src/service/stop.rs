@@ -117,8 +117,9 @@ impl<T: Send + 'static> TimerService<T> {
     ///  - Periodic timers have ended. They are not handed back; what their closures captured is
     ///    dropped.
     ///
-    /// A second call waits for the first and returns nothing. But a stop during a drain ends that
-    /// drain at once: it hands back what has not fired, and the call that drained returns nothing.
+    /// A second call waits for the first and returns nothing. A stop that does not drain ends a
+    /// drain at once, and hands back what has not fired. Of several drains the first one that is
+    /// over ends the others, and hands back. The other calls return nothing then.
     ///
     /// **Inside a task** the call waits for nobody, since others may wait for this task. No further
     /// timer is claimed, but tasks of timers that were claimed before may still run. A later call

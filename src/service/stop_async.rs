@@ -78,7 +78,8 @@ impl<T: Send + 'static> TimerService<T> {
     ///
     /// - Of several stops the first one hands back; the others yield nothing, and end when it has
     ///   ended. So does the drop of the service, which may come at any time, and then waits. A stop
-    ///   during the drain of another one ends that drain, and is the first.
+    ///   during the drain of another one ends that drain, and is the first, unless it drains too:
+    ///   then the first one whose drain is over is the first.
     /// - Inside a task the call works as outside: the future is ready after that task has ended. A
     ///   task that blocks its thread on the future waits for itself for ever.
     ///

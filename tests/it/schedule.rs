@@ -1,9 +1,9 @@
 //! Promise: timers with slack fire within it, at few ticks; timers for a time of day follow the
 //! wall clock when it is set.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
-use wheelwork::{Batch, ManualClock, ScheduleError, TimerService};
+use wheelwork::{Batch, Dispatch, ManualClock, ScheduleError, TimerId, TimerService};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -148,6 +148,32 @@ fn a_time_of_day_is_followed_when_the_clock_is_set() {
         service.schedule_at_system_time(noon, || ()),
         Err(ScheduleError::Stopped(()))
     ));
+}
+
+/// As other timers do, it has fired once its closure begins: no call ends it then.
+#[test]
+fn a_time_of_day_has_fired_when_its_closure_runs() {
+    let clock = ManualClock::new();
+    let service = TimerService::builder()
+        .clock(clock.clone())
+        .dispatch(Dispatch::Inline)
+        .start()
+        .unwrap();
+    let (handle, own) = (service.handle(), Arc::<OnceLock<TimerId>>::default());
+    let (log, of_run) = (Arc::new(Mutex::new(Vec::new())), own.clone());
+    let noted = log.clone();
+    let in_run = move || {
+        let id = *of_run.get().unwrap();
+        let found = [handle.is_pending(id), handle.pause(id), handle.cancel(id)];
+        noted.lock().unwrap().push(found);
+    };
+    let id = service.schedule_at_system_time(SystemTime::UNIX_EPOCH, in_run);
+    let id = id.unwrap();
+    own.set(id).unwrap();
+    clock.advance(MS);
+    assert_eq!(*log.lock().unwrap(), [[false; 3]]);
+    let timers = service.stats().timers;
+    assert_eq!((timers.runs, timers.ended, timers.cancelled), (1, 1, 0));
 }
 
 #[test]

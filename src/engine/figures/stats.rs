@@ -29,10 +29,11 @@ pub struct Stats {
     /// How late timers fired.
     pub lateness: LatenessHistogram,
     /// Handlers and tasks that panicked, functions of `every_by`, and drops of payloads that nobody
-    /// took.
+    /// took and of closures of periodic timers that end.
     pub panics: u64,
-    /// Hooks that panicked themselves, and functions of an executor and subscribers of `tracing`
-    /// that did.
+    /// Hooks that panicked themselves, and functions of an executor, subscribers of `tracing`, and
+    /// wakers of a [`StopFuture`](crate::StopFuture) that did; and drops of what a forgotten
+    /// `StopFuture` would have handed back.
     pub hook_panics: u64,
     /// Shard threads that are to be pinned to a core and are not: it could not be done, in a
     /// container for example, or others keep the core busy
@@ -59,10 +60,13 @@ pub struct TimerCounts {
     pub armed: u64,
     /// Timers that fired: a worker has claimed them. Runs of periodic timers, of calendars, and of
     /// timers for a time of day are in [`runs`](Self::runs) instead; [`Stats::lateness`] has both.
+    /// What a stop fires ([`FireAll`](crate::StopPolicy::FireAll)) is not in the lateness, and
+    /// timers for a time of day that it runs are in [`ended`](Self::ended) alone.
     pub fired: u64,
     /// Timers that fired and whose payloads were dropped because nobody took them. The handler left
     /// them in its batch, or panicked before it took them, or an executor dropped the job, or the
-    /// channel has no receiver. They are in [`fired`](Self::fired) too.
+    /// channel has no receiver. They are in [`fired`](Self::fired) too. Payloads that are in a
+    /// channel when its last receiver goes are not among them.
     pub dropped: u64,
     /// Timers that were cancelled or taken.
     pub cancelled: u64,
@@ -75,7 +79,7 @@ pub struct TimerCounts {
     pub pending: u64,
     /// Times that a timer was moved to another deadline.
     pub rearmed: u64,
-    /// Runs of periodic timers.
+    /// Runs of periodic timers, of calendars, and of timers for a time of day.
     pub runs: u64,
 }
 

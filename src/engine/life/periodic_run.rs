@@ -121,6 +121,9 @@ impl<T: Send + 'static> Engine<T> {
         } else {
             (RunStep::Run, None)
         };
+        if due == RunStep::Run && repeat.is_for_time_of_day() {
+            return self.run_once(run, repeat, now_ns);
+        }
         let mut ran = ControlFlow::Continue(());
         if due == RunStep::Run {
             let late_ns = self.count_run(run.due_at, now_ns);
@@ -182,6 +185,23 @@ impl<T: Send + 'static> Engine<T> {
             self.end_repeat(repeat);
         }
         now_ns
+    }
+
+    /// Runs a timer for a time of day that has come, unless it was cancelled. It ends before that,
+    /// as other timers do that fire: a `cancel` during the run finds it gone. Returns the time
+    /// after the run.
+    #[cold]
+    #[inline(never)]
+    fn run_once(&self, run: Run, mut repeat: Box<Repeat>, now_ns: u64) -> u64 {
+        let is_cancelled = self
+            .cells
+            .with_local(|local| self.cells.end_run(local, run));
+        if !is_cancelled {
+            self.count_run(run.due_at, now_ns);
+            self.run_for_time_of_day(&mut repeat);
+        }
+        self.drop_repeat(repeat);
+        self.arming_now_ns()
     }
 
     /// What to do with a timer that goes by the wall clock. Also returns how often that had been
@@ -322,7 +342,8 @@ impl<T: Send + 'static> Cells<T> {
     }
 
     /// Ends a periodic timer after its last run, or in place of it. The caller has begun the run.
-    pub(super) fn end_run(&self, local: &mut Local, run: Run) {
+    /// Returns whether it was cancelled meanwhile.
+    pub(super) fn end_run(&self, local: &mut Local, run: Run) -> bool {
         // SAFETY: as in `file_again`.
         let cell = unsafe { self.arena.held(run.cell) };
         // SAFETY: as in `file_again`.
@@ -332,6 +353,7 @@ impl<T: Send + 'static> Cells<T> {
         if !cancelled {
             local.count(run.due_at.shard(), Event::Ended, 1);
         }
+        cancelled
     }
 
     /// Cancels the periodic timer that waits in a cell.
