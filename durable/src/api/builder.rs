@@ -374,7 +374,8 @@ impl<S: Store> DurableBuilder<S> {
     /// Sets a hook that is told of each new dead letter, when that is stored. Its row has no
     /// payload, key or calendar: [`dead_letters`](crate::DurableClient::dead_letters) has them. A
     /// call may be missed when the process ends. The hook is told, too, of a timer whose key
-    /// another one has taken while it was handled; that letter is not kept.
+    /// another one has taken, or whose calendar was cancelled, while it was handled; that letter is
+    /// not kept.
     ///
     /// # Example
     /// ```

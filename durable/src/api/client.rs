@@ -89,7 +89,7 @@ impl Durable {
     /// It blocks its thread. In async code call [`stop_async`](Self::stop_async).
     ///
     /// # Errors
-    /// [`DurableError::Store`] if the store has failed, now or before;
+    /// [`DurableError::Store`] if the store does not work, and this call could not open it again;
     /// [`DurableError::InsideHandler`] if a handler, or a hook but `trace_context`, calls it: it
     /// would wait for itself; [`DurableError::PollsHandler`] if a handler's future has not ended,
     /// and the calling thread is the one that has polled it last. The call would wait for ever, so
@@ -311,7 +311,9 @@ impl DurableClient {
     }
 
     /// Cancels a timer. Returns `true` if no handler is given the timer any more. Returns `false`
-    /// if it was handed to its handler already, or has ended.
+    /// if it was handed out already, or has ended. (It is handed out when a thread takes it to call
+    /// its handler; where nodes share the store, 25 to 75 ms before its deadline, and from then on
+    /// also while it waits for a place among the calls of its kind.)
     ///
     /// A timer whose handler has failed waits for its next attempt, and can be cancelled. A timer
     /// with a calendar can also be cancelled while it runs, or is about to. Then this returns
@@ -408,8 +410,8 @@ impl DurableClient {
             .ask_and_wait(|teller| Request::cancel_kind(kind, teller))
     }
 
-    /// Gives a timer another deadline. Its id stays. Returns `false` if the timer was handed to its
-    /// handler already, or has ended.
+    /// Gives a timer another deadline. Its id stays. Returns `false` if the timer was handed out
+    /// already (see [`cancel`](Self::cancel)), or has ended.
     ///
     /// # Errors
     /// As [`cancel`](Self::cancel).

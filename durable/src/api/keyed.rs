@@ -74,8 +74,8 @@ impl Keyed<'_> {
         self.client.shared.ask(|teller| Request::arm(timer, teller))
     }
 
-    /// Cancels the timer. `false`: there is none, or it was handed to its handler already. While a
-    /// timer with a calendar runs, it is as with [`DurableClient::cancel`], and the key is free.
+    /// Cancels the timer. `false`: there is none, or it was handed out already. While a timer with
+    /// a calendar runs, it is as with [`DurableClient::cancel`], and the key is free.
     ///
     /// # Errors
     /// As [`DurableClient::cancel`].
@@ -109,8 +109,7 @@ impl Keyed<'_> {
             .ask(|teller| Request::one(Write::Cancel(target), teller))
     }
 
-    /// Gives the timer another deadline. `false`: there is none, or it was handed to its handler
-    /// already.
+    /// Gives the timer another deadline. `false`: there is none, or it was handed out already.
     ///
     /// # Errors
     /// As [`DurableClient::cancel`].

@@ -134,7 +134,10 @@ impl DurableClient {
         let wait = due.duration_since(now).unwrap_or_default();
         let cap = self.shared.kinds.retry_of(&row.kind).longest();
         let is_missed = wait.is_zero();
-        let is_tried_again = row.attempts > 0 && wait <= cap;
+        let next = next_after(calendar, now);
+        // (A wait that is longer than the next run is away was set by a clock that was ahead.)
+        let is_before_next = next.as_ref().is_ok_and(|&next| row.due <= next);
+        let is_tried_again = row.attempts > 0 && (wait <= cap || is_before_next);
         let is_run = calendar.after(due - MILLISECOND).next() == Some(due);
         // (By a clock that is a little behind that of the node that has made the last run, it is
         // not the next one yet.)
@@ -145,7 +148,7 @@ impl DurableClient {
         let is_moved = calendar.names_zone() && !is_run && row.attempts == 0;
         match is_missed || is_tried_again || is_next || is_moved {
             true => row.due,
-            false => next_after(calendar, now).unwrap_or(row.due),
+            false => next.unwrap_or(row.due),
         }
     }
 }
@@ -178,7 +181,8 @@ impl Keyed<'_> {
     /// clock was ahead, or the system's time zone is another one by now. A timer that somebody has
     /// moved stays where it is, if its calendar names a zone, no attempt has failed, and the new
     /// time is not itself a run of the calendar. (One that was moved to a later run goes back to
-    /// the next one, if the later run is more than a minute away.)
+    /// the next one. If the next one comes within a minute, a timer that waits for the run after it
+    /// stays there.)
     ///
     /// # Errors
     /// As [`DurableClient::schedule_calendar`].

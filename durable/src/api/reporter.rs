@@ -85,7 +85,7 @@ const COUNTERS: [Figure; 15] = [
     ),
     figure(
         "wheelwork_durable_superseded_total",
-        "Timers that failed, or were to come later, after another took their key.",
+        "Timers that failed, or were to come later, and whose key or calendar was gone by then.",
         |stats| stats.superseded,
     ),
     figure(

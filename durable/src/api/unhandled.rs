@@ -12,7 +12,8 @@ use std::time::Duration;
 impl<S: Store> DurableBuilder<S> {
     /// Sets a hook that is told that timers of a kind wait, because no handler has the kind, and
     /// how many of them do; in a fleet, in the partitions of this node. It is told when the first
-    /// one waits, and then once an hour as long as some do.
+    /// one waits, and then as long as some do, once an hour for each kind (also if none has waited
+    /// in between).
     ///
     /// # Example
     /// ```

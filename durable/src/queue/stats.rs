@@ -69,11 +69,11 @@ pub(crate) struct WriterCounts {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct DurableStats {
-    /// Timers that were armed.
+    /// Timers that were armed, by calls of this program.
     pub armed: u64,
-    /// Timers that were cancelled.
+    /// Timers that were cancelled, by calls of this program.
     pub cancelled: u64,
-    /// Timers that got another deadline by a call.
+    /// Timers that got another deadline by a call of this program, but by `schedule_calendar`.
     pub moved: u64,
     /// Deliveries whose handler said `Ok`.
     pub done: u64,
@@ -91,11 +91,11 @@ pub struct DurableStats {
     /// Timers that were not handed out in time ([`not_after`](crate::TimerBuilder::not_after)), or
     /// that their handler put off beyond it. They are also among those that died.
     pub expired: u64,
-    /// Timers that have become dead letters, or would have if no other timer had taken their key
-    /// while they were handled.
+    /// Timers that have become dead letters, or would have if no other timer had taken their key,
+    /// or their calendar had not been cancelled, while they were handled.
     pub died: u64,
-    /// Timers that were being handled when another took their key, and that failed or were to come
-    /// later.
+    /// Timers that were being handled when another took their key, or when their calendar was
+    /// cancelled, and that failed or were to come later.
     pub superseded: u64,
     /// Answers of handlers that the store refused: another node had taken over, or what was said is
     /// stored already.

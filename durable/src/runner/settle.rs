@@ -14,12 +14,13 @@ use std::any::Any;
 use std::error::Error;
 use std::time::Duration;
 
-/// What becomes of a run of a calendar that is not made.
+/// What becomes of a run of a calendar that is not made. One whose handler has failed is tried
+/// again however late it is: it does not end in silence.
 pub(super) fn left_out(shared: &DurableShared, delivery: &Delivery) -> Option<Verdict> {
     let calendar = delivery.row.calendar.as_deref()?;
     match due_run(calendar, delivery.row.due, shared.now()) {
-        Ok(DueRun::Made) => None,
-        Ok(DueRun::LeftOut(next)) => Some(Verdict::LeftOut(next)),
+        Ok(DueRun::LeftOut(next)) if delivery.row.attempts == 0 => Some(Verdict::LeftOut(next)),
+        Ok(_) => None,
         Err(why) => Some(Verdict::Undecodable(stored_why(&why))),
     }
 }

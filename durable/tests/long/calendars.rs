@@ -331,6 +331,45 @@ fn the_next_run_waits_for_the_one_that_fails() {
     assert_eq!(timers.stats().done, 2);
 }
 
+/// Neither an arm by a program whose waits are shorter loses the run, nor a restart that is later
+/// than a run may be.
+#[test]
+fn a_run_that_has_failed_is_tried_again_whatever_comes_between() {
+    let (clock, store, runs) = (clock(), Memory::new(), Runs::default());
+    let arm = |timers: &Durable| {
+        let calendar = nine().missed(Missed::SkipAfter(MINUTE));
+        let key = timers.key("nightly");
+        key.schedule_calendar("report", calendar, "").unwrap()
+    };
+    let waits = |most| RetryPolicy::new().first(most).cap(most).attempts(9);
+    let failing = Durable::builder(store.clone())
+        .clock(clock.clone())
+        .retry_policy(waits(6 * HOUR))
+        .on("report", |_: &Delivery| Err("no server".into()))
+        .start()
+        .unwrap();
+    let id = arm(&failing);
+    clock.advance(HOUR);
+    let again = failing.get(id).unwrap().unwrap();
+    assert_eq!(again.attempts, 1);
+    assert!(again.due.system_time() > at(100, 9) + HOUR);
+    drop(failing);
+
+    let builder = open(&clock, &store, &runs).retry_policy(waits(MINUTE));
+    let timers = builder.start().unwrap();
+    assert_eq!(arm(&timers), id);
+    assert_eq!(timers.get(id).unwrap().unwrap().due, again.due);
+    drop(timers);
+
+    clock.set_system_time(at(100, 23));
+    let timers = open(&clock, &store, &runs).start().unwrap();
+    assert_eq!(arm(&timers), id);
+    clock.advance(SECOND);
+    assert_eq!(runs.take(), [(100, 23)]);
+    let row = timers.get(id).unwrap().unwrap();
+    assert_eq!((row.attempts, row.due.system_time()), (0, at(101, 9)));
+}
+
 #[test]
 fn a_key_has_one_calendar() {
     let (clock, store, runs) = (clock(), Memory::new(), Runs::default());
