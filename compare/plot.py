@@ -47,6 +47,8 @@ LOOKS = {
     "bullmq": ("#bf360c", ()), "tokio-cron": ("#2962ff", ()), "go": ("#0097a7", ()),
     "jdk25": ("#e65100", ()), "tokio-alt": ("#3f6fb5", (2, 3)), "asio": ("#4a148c", ()),
     "dpdk": ("#880e4f", ()), "tokio-alt-each": ("#5f8fd0", (9, 3)),
+    "tokio-each": ("#2b4f9e", (4, 2)), "heap-each": ("#4b5563", (4, 2)),
+    "wheelwork-wheel": ("#0b5d3b", (2, 2)),
 }
 assert len({color for color, _ in [*LOOKS.values(), OTHER]}) == len(LOOKS) + 1
 

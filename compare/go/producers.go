@@ -38,9 +38,14 @@ func touched(timers int) []*time.Timer {
 
 // shares are the timers shared out among the producers.
 func shares(job job) []*own {
+	return owns(job, func(t int) int { return job.timers*(t+1)/job.threads - job.timers*t/job.threads })
+}
+
+// owns has that many timers for each producer.
+func owns(job job, share func(int) int) []*own {
 	owns := make([]*own, job.threads)
 	for t := range owns {
-		share := job.timers*(t+1)/job.threads - job.timers*t/job.threads
+		share := share(t)
 		random := rand.New(rand.NewPCG(job.seed, uint64(t)))
 		own := &own{number: t, random: random, slots: touched(share)}
 		own.delays = make([]time.Duration, share)
@@ -64,7 +69,9 @@ func touch(*own) {
 
 func cancel(own *own) {
 	for i, timer := range own.slots {
-		timer.Stop()
+		if timer != nil {
+			timer.Stop()
+		}
 		own.slots[i] = nil
 	}
 }

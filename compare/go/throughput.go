@@ -12,14 +12,33 @@ func (job job) blocks() int64 {
 	return (operations + block - 1) / block
 }
 
+// insert has producers take timers in blocks as they come along, as in throughput.rs.
 func insert(job job) (figures, error) {
-	phases := []func(*own){arm, cancel, arm}
+	phases := []func(*own){arm, cancel, armInBlocks(job)}
 	if job.workload == "w1-cold" {
-		phases = phases[:1]
+		phases = phases[2:]
 	}
+	all := func(int) int { return job.timers }
 	var last cost
-	crew(shares(job), func(_ int, cost cost) { last = cost }, phases...)
+	crew(owns(job, all), func(_ int, cost cost) { last = cost }, phases...)
 	return job.rates(job.timers, last), nil
+}
+
+func armInBlocks(job job) func(*own) {
+	var next atomic.Int64
+	return func(own *own) {
+		place := 0
+		for {
+			begin := (int(next.Add(1)) - 1) * block
+			if begin >= job.timers {
+				return
+			}
+			for range min(block, job.timers-begin) {
+				own.slots[place] = time.AfterFunc(own.delays[place], nothing)
+				place++
+			}
+		}
+	}
 }
 
 func pairs(job job, window int) (figures, error) {

@@ -13,6 +13,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReferenceArray;
 import java.util.concurrent.locks.LockSupport;
+import java.util.function.IntUnaryOperator;
 
 /**
  * One measurement of the timers of a Java library, by the rules of compare/timers/src: the same arguments as its `measure`, the figures as one JSON object on standard output.
@@ -293,7 +294,7 @@ final class Rival {
 
     private static void cancel(Own own) {
         for (int i = 0; i < own.slots.length; i++) {
-            Timers.cancel(own.slots[i]);
+            if (own.slots[i] != null) Timers.cancel(own.slots[i]);
             own.slots[i] = null;
         }
     }
@@ -312,12 +313,13 @@ final class Rival {
     }
 
     private Own[] shares() {
+        return owns(t -> (int) ((long) timers * (t + 1) / threads - (long) timers * t / threads));
+    }
+
+    private Own[] owns(IntUnaryOperator share) {
         Own[] owns = new Own[threads];
         long seed = Long.parseLong(text("--seed"));
-        for (int t = 0; t < threads; t++) {
-            int share = (int) ((long) timers * (t + 1) / threads - (long) timers * t / threads);
-            owns[t] = new Own(seed * 1009 + t, share);
-        }
+        for (int t = 0; t < threads; t++) owns[t] = new Own(seed * 1009 + t, share.applyAsInt(t));
         return owns;
     }
 
@@ -394,10 +396,23 @@ final class Rival {
         return Math.max(100_000, Math.min(2L * timers, quick ? 200_000 : 2_000_000));
     }
 
+    /** Producers take timers in blocks as they come along, as in throughput.rs. */
     private void insert(boolean warm) throws Exception {
         Watch watch = (number, cost) -> rates(timers, cost);
-        if (warm) crew(shares(), watch, this::arm, Rival::cancel, this::arm);
-        else crew(shares(), watch, this::arm);
+        Own[] owns = owns(thread -> timers);
+        if (warm) crew(owns, watch, this::arm, Rival::cancel, armInBlocks());
+        else crew(owns, watch, armInBlocks());
+    }
+
+    private Phase armInBlocks() {
+        AtomicInteger next = new AtomicInteger();
+        return own -> {
+            int place = 0;
+            for (long begin; (begin = (long) next.getAndIncrement() * BLOCK) < timers; ) {
+                int end = place + (int) Math.min(BLOCK, timers - begin);
+                for (; place < end; place++) own.slots[place] = arm(own.delaysNs[place]);
+            }
+        };
     }
 
     private void window(int window) throws Exception {

@@ -20,6 +20,7 @@ const SPIN: &str = "wheelwork-spin";
 const INLINE: &str = "wheelwork-inline";
 const CORES: &str = "wheelwork-cores";
 const FUTURE: &str = "wheelwork-future";
+const WHEEL: &str = "wheelwork-wheel";
 const TOKIO_FUTURE: &str = "tokio-future";
 
 /// Workload, subject, threads, figure, and what it should be on a quiet 2-core virtual machine: ns
@@ -66,7 +67,7 @@ const GOALS: &[(&str, &str, usize, &str, f64)] = &[
 ];
 
 /// Subject, workload, and how many times as fast as the best rival it should be, on two threads.
-const AGAINST_RIVALS: [(&str, &str, f64); 11] = [
+const AGAINST_RIVALS: [(&str, &str, f64); 18] = [
     (OURS, "w1", 2.5),
     (OURS, "w2", 2.5),
     (OURS, "w2b", 3.5),
@@ -78,6 +79,13 @@ const AGAINST_RIVALS: [(&str, &str, f64); 11] = [
     (CLOSURE, "w2", 1.7),
     (CLOSURE, "w4", 1.5),
     (CORES, "w5b", 3.0),
+    (WHEEL, "w1", 2.5),
+    (WHEEL, "w2", 2.5),
+    (WHEEL, "w2b", 3.5),
+    (WHEEL, "w3", 2.0),
+    (WHEEL, "w4", 2.0),
+    (WHEEL, "w5b", 2.0),
+    (WHEEL, "w8", 2.5),
 ];
 
 /// Growth of W3: ns of a step on one thread.
@@ -327,11 +335,16 @@ fn in_flight(lines: &[Line]) -> Vec<Claim> {
     for workload in IN_FLIGHT {
         let name = program::name(&workload);
         let at = |window| group(lines, &name, TWO, window);
-        for window in WINDOWS {
-            let what = format!("{name} T={TWO} at {window} mops");
+        let ours: &[&str] = match workload {
+            Workload::W11 => &[OURS, WHEEL],
+            _ => &[OURS],
+        };
+        let subjects = ours.iter().flat_map(|&ours| WINDOWS.map(|at| (ours, at)));
+        for (ours, window) in subjects {
+            let what = format!("{name}{} T={TWO} at {window} mops", unless_usual(ours));
             let group = fair(at(window));
             let figure = ("mops", true);
-            let claim = goals::against_rivals(&what, &group, OURS, figure, IN_FLIGHT_TIMES);
+            let claim = goals::against_rivals(&what, &group, ours, figure, IN_FLIGHT_TIMES);
             claims.push(claim);
         }
         let [wide, narrow] = IN_FLIGHT_WINDOWS;

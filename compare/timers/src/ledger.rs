@@ -20,6 +20,9 @@ pub(crate) const PERIOD: Duration = Duration::from_secs(1);
 pub(crate) const BURST: u64 = PERIODIC - 1;
 const STAMP_EVERY: u64 = 64;
 
+/// Between two looks whether all have fired.
+const LOOK: Duration = Duration::from_millis(1);
+
 static STRIPES: Mutex<Vec<Arc<Stripe>>> = Mutex::new(Vec::new());
 
 thread_local! {
@@ -75,11 +78,30 @@ fn new_stripe() -> Arc<Stripe> {
     stripe
 }
 
-/// How many have fired on this thread.
-#[cfg(tokio_unstable)]
-pub(crate) fn fired_here() -> u64 {
-    // Ordering: Relaxed. This thread wrote it.
-    OWN.with(|own| own.get().map_or(0, |stripe| stripe.fired.load(Relaxed)))
+/// What a thread has armed that tells the ledger, and that fires on the same thread.
+#[derive(Default)]
+pub(crate) struct Awaited {
+    armed: u64,
+    last_due_ns: u64,
+}
+
+impl Awaited {
+    /// One more, unless nobody asks how late it is.
+    pub(crate) fn armed(&mut self, delay: Duration, due_ns: u64) {
+        if due_ns > 0 {
+            self.armed += 1;
+            let due_ns = now_ns() + delay.as_nanos() as u64;
+            self.last_due_ns = self.last_due_ns.max(due_ns);
+        }
+    }
+
+    /// The time until all may have fired: from when the last one is due on, one look after the
+    /// other. `None`: they have.
+    pub(crate) fn left(&self) -> Option<Duration> {
+        // Ordering: Relaxed. This thread wrote it.
+        let fired = OWN.with(|own| own.get().map_or(0, |stripe| stripe.fired.load(Relaxed)));
+        (fired < self.armed).then(|| delay_until(self.last_due_ns).max(LOOK))
+    }
 }
 
 pub(crate) fn fired_so_far() -> u64 {

@@ -102,7 +102,7 @@ fn measurements(args: &Args, group: &Group) -> Vec<Measurement> {
         Measurement::own(line, &format!("--timers {timers} --threads {threads}"))
     };
     let own = args.subjects().into_iter().map(|subject| {
-        let (refused, remark) = (subject.refuses(workload, threads), subject.remark(workload));
+        let (refused, remark) = (subject.refuses(workload), subject.remark(workload));
         measurement(&program::name(&subject)).told(refused, remark)
     });
     let externals = args.external.iter().map(|external| Measurement {

@@ -5,6 +5,7 @@ use crate::name::Name;
 #[cfg(tokio_unstable)]
 use crate::subjects::alt;
 use crate::subjects::keeper::Kept;
+use crate::subjects::owned::{Owned, TokioOwner, WheelOwner};
 use crate::subjects::polled::{AsyncIo, OurTimeouts, Pingora, Polled, TokioSleeps, TokioTimeouts};
 use crate::subjects::tasks::{self, Tasks};
 use crate::subjects::{Subject, btree, delay_queue, heap, hhwt, library, wheelwork};
@@ -29,7 +30,10 @@ pub(crate) fn measure(job: &Job) -> Result<Figures, String> {
         Name::TokioFuture if is_server => by::<Polled<TokioTimeouts>>(job),
         Name::TokioFuture => by::<Tasks<tasks::Tokios>>(job),
         Name::Tokio => by::<Polled<TokioSleeps>>(job),
-        Name::Delayqueue => by::<delay_queue::Owned>(job),
+        Name::WheelworkWheel => by::<Owned<WheelOwner>>(job),
+        Name::TokioEach => by::<Owned<TokioOwner>>(job),
+        Name::HeapEach => by::<Owned<heap::Owner>>(job),
+        Name::Delayqueue => by::<Owned<delay_queue::Owner>>(job),
         Name::MutexDelayqueue => by::<delay_queue::Locked>(job),
         Name::Hhwt => by::<hhwt::Hhwt>(job),
         Name::Pingora if is_periodic => by::<Tasks<tasks::Pingoras>>(job),

@@ -19,15 +19,19 @@ pub(crate) enum Name {
     WheelworkFine,
     /// With a tick of 10 us, and a spin margin of 100 us
     WheelworkSpin,
+    /// Its wheel, one in each thread
+    WheelworkWheel,
     /// Its futures, under tokio
     WheelworkFuture,
     /// Its `Sleep`
     Tokio,
     /// Its futures, as those of wheelwork
     TokioFuture,
-    /// tokio-util's, with one owner
+    /// Its usual timer, in a runtime of each thread
+    TokioEach,
+    /// tokio-util's, one in each thread
     Delayqueue,
-    /// tokio-util's in a mutex, with a thread that polls it
+    /// One in a mutex, with a thread that polls it
     MutexDelayqueue,
     /// hierarchical_hash_wheel_timer's thread timer
     Hhwt,
@@ -37,6 +41,8 @@ pub(crate) enum Name {
     AsyncIo,
     /// A binary heap in a mutex, a flag for what is cancelled
     Heap,
+    /// One in each thread
+    HeapEach,
     /// A B-tree in a mutex
     Btree,
     /// Of the library that the environment names, under a name of another program
@@ -48,8 +54,16 @@ pub(crate) enum Name {
 }
 
 impl Name {
+    /// Whether each thread has timers of its own, and drives them itself.
+    fn is_owned(self) -> bool {
+        matches!(
+            self,
+            Self::WheelworkWheel | Self::TokioEach | Self::Delayqueue | Self::HeapEach
+        )
+    }
+
     /// Why it is not measured in a workload, if it is not.
-    pub(crate) fn refuses(self, workload: Workload, threads: usize) -> Option<&'static str> {
+    pub(crate) fn refuses(self, workload: Workload) -> Option<&'static str> {
         use Workload::{W1, W1Cold, W4, W5, W5b, W8};
         let is_paced = workload.rates().is_some();
         match self {
@@ -68,12 +82,15 @@ impl Name {
             Self::WheelworkFine | Self::WheelworkSpin => {
                 Some("its tick matters for lateness alone")
             }
-            Self::Delayqueue if workload == Workload::W11Other => Some("it has one owner"),
-            Self::Delayqueue if is_paced => Some("its owner sleeps, and polls nothing"),
+            _ if self.is_owned() && workload == Workload::W11Other => {
+                Some("each thread owns its timers")
+            }
+            _ if self.is_owned() && (is_paced || workload == Workload::W7) => {
+                Some("its owner sleeps, and polls nothing")
+            }
             Self::Tokio if workload.is_periodic() => {
                 Some("its interval needs a task: tokio-future")
             }
-            Self::Delayqueue if threads > 1 => Some("it has one owner"),
             #[cfg(tokio_unstable)]
             Self::TokioAlt if workload == Workload::W11Other => Some("each thread owns its timers"),
             _ => None,
@@ -83,10 +100,10 @@ impl Name {
     /// What there is to say of how it does a workload.
     pub(crate) fn remark(self, workload: Workload) -> Option<&'static str> {
         match (self, workload) {
-            (Self::Heap | Self::Hhwt | Self::Pingora, Workload::W8) => {
+            (Self::Heap | Self::HeapEach | Self::Hhwt | Self::Pingora, Workload::W8) => {
                 Some("no re-arm: by cancel and arm")
             }
-            (Self::Heap, _)
+            (Self::Heap | Self::HeapEach, _)
                 if workload == Workload::W4 || workload.is_server() || workload.has_windows() =>
             {
                 Some("cancel frees nothing")
@@ -95,7 +112,7 @@ impl Name {
                 Some("by sleeps, in tasks of tokio's")
             }
             (Self::Pingora, Workload::W5 | Workload::W5b) => Some("on a grid of 10 ms"),
-            (Self::Delayqueue, _) if workload.has_windows() => {
+            _ if self.is_owned() && workload.has_windows() => {
                 Some("its owner polls nothing: no probe")
             }
             (Self::Pingora, _) if workload.rates().is_some() || workload.has_windows() => {

@@ -18,39 +18,46 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// Timers that are armed before the first one is cancelled, in W2b.
 pub(crate) const WINDOW: usize = 1_000;
 
-/// Producers take pairs and steps in blocks as they come along: one that shares its core with a
-/// service's thread takes fewer.
+/// Producers take timers of W1, pairs and steps in blocks as they come along: one that shares its
+/// core with a service's thread takes fewer.
 const BLOCK: usize = 4_096;
 
-/// Blocks of operations that the producers share.
+/// Blocks of operations that the producers share. The last one may be shorter.
 struct Blocks {
-    number: usize,
+    operations: usize,
     next: AtomicUsize,
 }
 
 impl Blocks {
+    /// Of a job's pairs or steps, all of them whole.
     fn of(job: &Job) -> Self {
+        Self::with(job.operations().next_multiple_of(BLOCK))
+    }
+
+    fn with(operations: usize) -> Self {
         Self {
-            number: job.operations().div_ceil(BLOCK),
+            operations,
             next: AtomicUsize::new(0),
         }
     }
 
-    /// The calling producer's, one after the other.
-    fn taken(&self) -> impl Iterator<Item = usize> {
-        // Ordering: Relaxed. Numbers only.
-        std::iter::from_fn(|| {
-            Some(self.next.fetch_add(1, Relaxed)).filter(|&block| block < self.number)
-        })
+    fn number(&self) -> usize {
+        self.operations.div_ceil(BLOCK)
     }
 
-    fn operations(&self) -> usize {
-        self.number * BLOCK
+    /// The sizes of the calling producer's, one after the other.
+    fn taken(&self) -> impl Iterator<Item = usize> {
+        std::iter::from_fn(|| {
+            // Ordering: Relaxed. Numbers only.
+            let begin = self.next.fetch_add(1, Relaxed) * BLOCK;
+            let left = self.operations.checked_sub(begin)?;
+            (left > 0).then(|| left.min(BLOCK))
+        })
     }
 
     /// A producer's even share of them, in operations; one that takes more begins its choices anew.
     fn share(&self, job: &Job) -> usize {
-        self.number.div_ceil(job.threads) * BLOCK
+        self.number().div_ceil(job.threads) * BLOCK
     }
 }
 
@@ -68,8 +75,17 @@ impl<H> Own<H> {
     /// The timers shared out among the threads.
     pub(crate) fn shares(job: &Job) -> Vec<Self> {
         let begin = |thread: usize| job.timers * thread / job.threads;
+        Self::each(job, |thread| begin(thread + 1) - begin(thread))
+    }
+
+    /// For each thread as many as there are in all: it arms the first of them, as it comes along.
+    fn with_all(job: &Job) -> Vec<Self> {
+        Self::each(job, |_| job.timers)
+    }
+
+    fn each(job: &Job, timers: impl Fn(usize) -> usize) -> Vec<Self> {
         let own = |thread| {
-            let timers = begin(thread + 1) - begin(thread);
+            let timers = timers(thread);
             let mut rng = Rng::with_seed(job.seed.wrapping_mul(1009).wrapping_add(thread as u64));
             Self {
                 slots: (0..timers).map(|_| None).collect(),
@@ -126,12 +142,22 @@ fn cancel<P: Producer>(producer: &mut P, own: &mut Own<P::Handle>) {
     producer.cancel_many(&mut own.slots);
 }
 
-/// W1: the cold one arms once; the other one has armed and cancelled as many before.
+/// W1: the cold one arms once. In the other one each producer has armed and cancelled as many as
+/// all together arm then: whatever its part is, it has had the memory.
 pub(crate) fn insert<S: Subject>(job: &Job) -> Figures {
-    let mut owns = Own::shares(job);
+    let mut owns = Own::with_all(job);
+    let blocks = Blocks::with(job.timers);
+    let arm_blocks = |producer: &mut S::Producer, own: &mut Own<_>| {
+        let mut begin = 0;
+        for timers in blocks.taken() {
+            let these = begin..begin + timers;
+            producer.arm_many(&own.delays[these.clone()], &mut own.slots[these]);
+            begin += timers;
+        }
+    };
     let phases: &[producers::Phase<'_, S::Producer, _>] = match job.workload {
-        Workload::W1Cold => &[&arm],
-        _ => &[&arm, &cancel, &arm],
+        Workload::W1Cold => &[&arm_blocks],
+        _ => &[&arm, &cancel, &arm_blocks],
     };
     let cost = producers::run(start::<S>(job), &mut owns, phases, |_| ());
     std::mem::forget(owns);
@@ -161,7 +187,7 @@ pub(crate) fn window<S: Subject>(job: &Job, window: usize) -> Figures {
         producer.cancel_many(ring);
     };
     let cost = producers::run(start::<S>(job), &mut rings, &[&pairs], |_| ());
-    figures(job, blocks.operations(), &cost)
+    figures(job, blocks.operations, &cost)
 }
 
 /// W3: a step cancels a random own timer and arms another.
@@ -185,7 +211,7 @@ pub(crate) fn churn<S: Subject>(job: &Job) -> Figures {
     };
     let cost = producers::run(start::<S>(job), &mut owns, &[&arm, &churn], |_| ());
     std::mem::forget(owns);
-    figures(job, blocks.operations(), &cost)
+    figures(job, blocks.operations, &cost)
 }
 
 /// W4: cancel all in random order; then wait until the memory is back.
@@ -219,5 +245,5 @@ pub(crate) fn rearm<S: Subject>(job: &Job) -> Figures {
     };
     let cost = producers::run(start::<S>(job), &mut owns, &[&arm, &rearm], |_| ());
     std::mem::forget(owns);
-    figures(job, blocks.operations(), &cost)
+    figures(job, blocks.operations, &cost)
 }

@@ -7,7 +7,7 @@
 
 use super::polled::sleeps;
 use super::{Producer, Subject, runtime};
-use crate::ledger;
+use crate::ledger::Awaited;
 use crate::name::Name;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::future::Future;
@@ -23,9 +23,6 @@ const TURN: u32 = 256;
 
 /// Of a producer's stack.
 const STACK_BYTES: usize = 1 << 20;
-
-/// Between two looks whether all have fired.
-const LOOK: Duration = Duration::from_millis(1);
 
 /// Why a producer leaves its stack.
 enum Pause {
@@ -81,8 +78,7 @@ async fn run(work: Work) {
         work(&mut Owner {
             yielder,
             calls: 0,
-            armed: 0,
-            last_due_ns: 0,
+            awaited: Awaited::default(),
         });
     });
     loop {
@@ -98,9 +94,7 @@ pub(crate) struct Owner {
     /// Of the coroutine that this is used in.
     yielder: *const Yielder<(), Pause>,
     calls: u32,
-    /// Timers so far that tell the ledger, and when the last of them is due.
-    armed: u64,
-    last_due_ns: u64,
+    awaited: Awaited,
 }
 
 impl Owner {
@@ -124,11 +118,7 @@ impl Producer for Owner {
     type Handle = Pin<Box<Sleep>>;
 
     fn arm(&mut self, delay: Duration, due_ns: u64) -> Self::Handle {
-        if due_ns > 0 {
-            self.armed += 1;
-            let due_ns = ledger::now_ns() + delay.as_nanos() as u64;
-            self.last_due_ns = self.last_due_ns.max(due_ns);
-        }
+        self.awaited.armed(delay, due_ns);
         let armed = sleeps(delay, due_ns);
         self.called();
         armed
@@ -145,9 +135,8 @@ impl Producer for Owner {
     }
 
     fn serve(&mut self) {
-        self.pause(Pause::For(ledger::delay_until(self.last_due_ns)));
-        while ledger::fired_here() < self.armed {
-            self.pause(Pause::For(LOOK));
+        while let Some(time) = self.awaited.left() {
+            self.pause(Pause::For(time));
         }
     }
 

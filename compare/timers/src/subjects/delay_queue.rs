@@ -1,6 +1,7 @@
-//! tokio-util's `DelayQueue`: with one owner, who arms, cancels and polls it; and in a mutex, with
-//! a thread that polls it.
+//! tokio-util's `DelayQueue`: one in each thread, which arms, cancels and polls it; and one in a
+//! mutex, with a thread that polls it.
 
+use super::owned::{self, runtime_of_thread};
 use super::{Producer, Subject, runtime};
 use crate::ledger::{self, PERIODIC};
 use crate::name::Name;
@@ -8,33 +9,25 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::runtime::{Handle, Runtime};
+use tokio::runtime::{EnterGuard, Handle, Runtime};
 use tokio_util::time::DelayQueue;
 use tokio_util::time::delay_queue::Key;
 use wheelwork_kit::lock::lock;
 
-pub(crate) struct Owned(&'static Runtime);
-
 pub(crate) struct Owner {
-    runtime: &'static Runtime,
     queue: DelayQueue<u64>,
+    runtime: &'static Runtime,
+    _entered: EnterGuard<'static>,
 }
 
-impl Subject for Owned {
-    const SHARED: bool = false;
-
-    type Producer = Owner;
-
-    fn start(_: Name) -> Self {
-        Self(Box::leak(Box::new(runtime::new())))
-    }
-
-    fn within(&self, work: impl FnOnce(&mut Owner)) {
-        let _entered = self.0.enter();
-        work(&mut Owner {
-            runtime: self.0,
+impl owned::Owner for Owner {
+    fn begin() -> Self {
+        let (runtime, _entered) = runtime_of_thread();
+        Self {
             queue: DelayQueue::new(),
-        });
+            runtime,
+            _entered,
+        }
     }
 }
 

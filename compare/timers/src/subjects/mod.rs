@@ -8,6 +8,7 @@ pub(crate) mod heap;
 pub(crate) mod hhwt;
 pub(crate) mod keeper;
 pub(crate) mod library;
+pub(crate) mod owned;
 pub(crate) mod polled;
 mod runtime;
 pub(crate) mod tasks;
