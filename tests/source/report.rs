@@ -44,14 +44,16 @@ pub(crate) fn called(subject: &str) -> &str {
     match subject {
         "asio" => "Boost.Asio",
         "btree" => "a B-tree",
-        "delayqueue" => "`DelayQueue`",
+        "delayqueue" => "a `DelayQueue` in each thread",
         "dpdk" => "DPDK",
         "go" => "Go",
         "heap" => "a heap",
+        "heap-each" => "a heap in each thread",
         "jdk25" => "JDK 25",
-        "mutex-delayqueue" => "`DelayQueue` in a mutex",
+        "mutex-delayqueue" => "a `DelayQueue` in a mutex",
         "netty" => "Netty",
         "tokio-alt" => "tokio's alternative timer",
+        "tokio-each" => "tokio in each thread",
         other => other,
     }
 }

@@ -1,8 +1,8 @@
 //! Promise: the figures against other timers that README.md and the comparison have are the
 //! report's.
 //!
-//! - The tables that compare wheelwork with the best of all others are made of the report. What
-//!   others do better comes first in them.
+//! - The tables that compare wheelwork with the best of all others, and its wheel with those that
+//!   belong to one thread, are made of the report. What others do better comes first in them.
 //! - The comparison has a table of all rates in which others are ahead.
 //! - The page of goals has the verdicts that are at the end of the report.
 //! - The tables of the whole report are those that are made of it.
@@ -20,7 +20,10 @@ use std::collections::BTreeSet;
 const DOCUMENTS: [(&str, MakesTables); 3] = [
     ("README.md", |_, lines| {
         let rows = IN_SHORT.iter().filter(|row| row.is_in_readme());
-        vec![("speed", compared(rows, lines))]
+        vec![
+            ("speed", in_short(rows, lines)),
+            ("speed in each thread", in_each_thread(lines)),
+        ]
     }),
     ("docs/measurements.md", |report, lines| {
         let goals = goals(report);
@@ -34,7 +37,8 @@ const DOCUMENTS: [(&str, MakesTables); 3] = [
     }),
     ("docs/comparison.md", |_, lines| {
         let mut tables = vec![
-            ("in short", compared(&IN_SHORT, lines)),
+            ("in short", in_short(&IN_SHORT, lines)),
+            ("in each thread", in_each_thread(lines)),
             ("others ahead", ahead(lines)),
         ];
         let whole = columns().into_iter();
@@ -67,8 +71,21 @@ impl Row {
 }
 
 /// A heap whose cancel sets a flag keeps what was cancelled.
-const FREES: fn(&str) -> bool = |subject| subject != "heap";
+const FREES: fn(&str) -> bool = |subject| !subject.starts_with("heap");
 const ANY: fn(&str) -> bool = |_| true;
+
+/// Those whose threads each have timers of their own.
+const OWNED: fn(&str) -> bool = |subject| {
+    let owned = [
+        "asio",
+        "delayqueue",
+        "dpdk",
+        "heap-each",
+        "tokio-alt",
+        "tokio-each",
+    ];
+    owned.contains(&subject)
+};
 
 const IN_SHORT: [Row; 14] = [
     Row("arm", "w1", "wheelwork", ANY),
@@ -127,39 +144,132 @@ const IN_SHORT: [Row; 14] = [
     ),
 ];
 
-/// A table of the best of all others, each beside wheelwork's own. What others do better comes
-/// first.
-fn compared<'r>(rows: impl IntoIterator<Item = &'r Row>, lines: &[Line<'_>]) -> String {
-    let rates = rates(lines);
-    let row = |&Row(name, workload, own, counts): &Row| {
-        let what = [workload, "2", "1000000"];
-        let own = rates
-            .iter()
-            .find(|rate| rate.what == what && rate.subject == own)?;
-        let others = || others(&rates, what).filter(|rate| counts(rate.subject));
-        let best = others().map(|rate| rate.mops).max_by(f64::total_cmp)?;
-        // All that have the same figure in the table.
-        let which: Vec<_> = others()
-            .filter(|rate| written(rate.mops) == written(best))
-            .map(|rate| called(rate.subject))
+/// Each thread has timers of its own, and a loop that drives them.
+const IN_EACH_THREAD: [Row; 9] = {
+    const WHEEL: &str = "wheelwork-wheel";
+    [
+        Row("arm", "w1", WHEEL, OWNED),
+        Row(
+            "arm, into memory that was never used",
+            "w1-cold",
+            WHEEL,
+            OWNED,
+        ),
+        Row("arm, cancel at once", "w2", WHEEL, OWNED),
+        Row("arm, cancel 1,000 inserts later", "w2b", WHEEL, OWNED),
+        Row("cancel a random one, arm another", "w3", WHEEL, OWNED),
+        Row(
+            "cancel all in random order, against those that take each out",
+            "w4",
+            WHEEL,
+            |subject| OWNED(subject) && FREES(subject),
+        ),
+        Row(
+            "cancel all in random order, against one that sets flags",
+            "w4",
+            WHEEL,
+            |subject| OWNED(subject) && !FREES(subject),
+        ),
+        Row("re-arm random ones", "w8", WHEEL, OWNED),
+        Row(
+            "run a million tasks due at one instant",
+            "w5b",
+            WHEEL,
+            OWNED,
+        ),
+    ]
+};
+
+/// The best rate of those others that count in a row, and who has it: all that have the same figure
+/// in the table. (Whether each thread has some is in the table's head.)
+struct Best {
+    mops: f64,
+    which: String,
+}
+
+impl Best {
+    fn find(rates: &[Rate<'_>], what: [&str; 3], counts: impl Fn(&str) -> bool) -> Option<Self> {
+        let those = || others(rates, what).filter(|rate| counts(rate.subject));
+        let mops = those().map(|rate| rate.mops).max_by(f64::total_cmp)?;
+        let which: Vec<_> = those()
+            .filter(|rate| written(rate.mops) == written(mops))
+            .map(|rate| called(rate.subject).trim_end_matches(" in each thread"))
             .collect();
-        Some((name, own.mops, best, which.join(", ")))
+        let which = which.join(", ");
+        Some(Self { mops, which })
+    }
+}
+
+/// How many times as fast one is as another.
+fn ratio(own: f64, other: f64) -> String {
+    let ratio = own / other;
+    if ratio < 0.995 {
+        format!("{ratio:.2}")
+    } else {
+        format!("{ratio:.1}")
+    }
+}
+
+/// The rate of the row's own subject, and what the row is about.
+fn own<'r>(rates: &[Rate<'_>], row: &'r Row) -> Option<(f64, [&'r str; 3])> {
+    let what = [row.1, "2", "1000000"];
+    let mut of_it = rates.iter().filter(|rate| rate.what == what);
+    Some((of_it.find(|rate| rate.subject == row.2)?.mops, what))
+}
+
+/// A table of the best of all others, each beside wheelwork's own: of those that all threads share,
+/// and of those of which each thread has some of its own. What others do better comes first.
+fn in_short<'r>(rows: impl IntoIterator<Item = &'r Row>, lines: &[Line<'_>]) -> String {
+    let rates = rates(lines);
+    let row = |row: &Row| {
+        let (own, what) = own(&rates, row)?;
+        let best = |owned| {
+            let counts = |subject: &str| row.3(subject) && OWNED(subject) == owned;
+            Best::find(&rates, what, counts)
+        };
+        let both = [best(false), best(true)];
+        both.iter().flatten().next()?;
+        let is_behind = both.iter().flatten().any(|best| best.mops > own);
+        let cells = both.map(|best| {
+            best.map_or(
+                ["-".to_string(), "-".to_string()],
+                |Best { mops, which }| [format!("{which} {}", written(mops)), ratio(own, mops)],
+            )
+        });
+        let cells = cells.as_flattened().join(" | ");
+        Some((
+            is_behind,
+            format!("| {} | {} | {cells} |\n", row.0, written(own)),
+        ))
     };
     let mut found: Vec<_> = rows.into_iter().filter_map(row).collect();
-    found.sort_by_key(|(_, own, best, _)| Reverse(best > own));
-    let mut text =
-        "| | wheelwork | best other | which | ratio |\n|---|--:|--:|---|--:|\n".to_string();
-    for (name, own, best, which) in found {
-        let ratio = own / best;
-        let ratio = if ratio < 0.995 {
-            format!("{ratio:.2}")
-        } else {
-            format!("{ratio:.1}")
-        };
-        let (own, best) = (written(own), written(best));
-        text += &format!("| {name} | {own} | {best} | {which} | {ratio} |\n");
-    }
-    text
+    found.sort_by_key(|(is_behind, _)| Reverse(*is_behind));
+    let head = "| | wheelwork | the best that threads share | ratio | the best in each thread \
+        | ratio |\n|---|--:|---|--:|---|--:|\n";
+    let rows = found.into_iter().map(|(_, row)| row);
+    head.to_string() + &rows.collect::<String>()
+}
+
+/// A table of wheelwork's wheel beside the best of those others of which each thread has its own.
+/// What others do better comes first.
+fn in_each_thread(lines: &[Line<'_>]) -> String {
+    let rates = rates(lines);
+    let row = |row: &Row| {
+        let (own, what) = own(&rates, row)?;
+        let Best { mops, which } = Best::find(&rates, what, row.3)?;
+        let (name, ratio) = (row.0, ratio(own, mops));
+        let text = format!(
+            "| {name} | {} | {which} {} | {ratio} |\n",
+            written(own),
+            written(mops)
+        );
+        Some((mops > own, text))
+    };
+    let mut found: Vec<_> = IN_EACH_THREAD.iter().filter_map(row).collect();
+    found.sort_by_key(|(is_behind, _)| Reverse(*is_behind));
+    let head = "| | `wheel::Wheel` | the best other | ratio |\n|---|--:|---|--:|\n";
+    let rows = found.into_iter().map(|(_, row)| row);
+    head.to_string() + &rows.collect::<String>()
 }
 
 /// A table of all rates in which another timer is ahead of wheelwork as it comes.
@@ -485,6 +595,7 @@ fn tables_are_made_as_they_should_be() {
     let of_a_million = |subject, workload, mops| line(subject, workload, 2, 1_000_000, mops);
     let report = of_a_million("wheelwork", "w2", 68.76)
         + &of_a_million("wheelwork-batch", "w2", 90.0)
+        + &of_a_million("wheelwork-wheel", "w2", 140.2)
         + &of_a_million("pingora", "w2", 15.33)
         + &of_a_million("dpdk", "w2", 27.5)
         + &of_a_million("asio", "w2", 27.46)
@@ -500,17 +611,28 @@ fn tables_are_made_as_they_should_be() {
         Row("not measured", "w8", "wheelwork", ANY),
     ];
     assert_eq!(
-        compared(&rows, &lines(&report)),
-        "| | wheelwork | best other | which | ratio |\n|---|--:|--:|---|--:|\n\
-        | flags | 13.7 | 150 | a heap | 0.09 |\n\
-        | pairs | 68.8 | 27.5 | DPDK, Boost.Asio | 2.5 |\n\
-        | cancels | 13.7 | 9.3 | Netty | 1.5 |\n"
+        in_short(&rows, &lines(&report))
+            .lines()
+            .skip(2)
+            .collect::<Vec<_>>(),
+        [
+            "| flags | 13.7 | a heap 150 | 0.09 | - | - |",
+            "| pairs | 68.8 | pingora 15.3 | 4.5 | DPDK, Boost.Asio 27.5 | 2.5 |",
+            "| cancels | 13.7 | Netty 9.3 | 1.5 | - | - |",
+        ]
+    );
+    assert_eq!(
+        in_each_thread(&lines(&report))
+            .lines()
+            .skip(2)
+            .collect::<Vec<_>>(),
+        ["| arm, cancel at once | 140 | DPDK, Boost.Asio 27.5 | 5.1 |"]
     );
     assert_eq!(
         ahead(&lines(&report)),
         "| workload | threads | timers | wheelwork | ahead of it |\n|---|--:|--:|--:|---|\n\
         | `w4` | 2 | 1,000,000 | 13.7 | a heap 150 |\n\
-        | `w4` | 1 | 10,000 | 11.8 | `DelayQueue` 17.3 |\n"
+        | `w4` | 1 | 10,000 | 11.8 | a `DelayQueue` in each thread 17.3 |\n"
     );
     let flown = |subject, window, threads, mops, late, bytes| {
         format!(
