@@ -267,7 +267,7 @@ fn in_each_thread(lines: &[Line<'_>]) -> String {
     };
     let mut found: Vec<_> = IN_EACH_THREAD.iter().filter_map(row).collect();
     found.sort_by_key(|(is_behind, _)| Reverse(*is_behind));
-    let head = "| | `wheel::Wheel` | the best other | ratio |\n|---|--:|---|--:|\n";
+    let head = "| | `wheel::Wheel` | the best other in each thread | ratio |\n|---|--:|---|--:|\n";
     let rows = found.into_iter().map(|(_, row)| row);
     head.to_string() + &rows.collect::<String>()
 }
