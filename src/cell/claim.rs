@@ -339,6 +339,11 @@ impl<T> CellRef<'_, T> {
         self.claim(Word::repeats)
     }
 
+    /// The same, unless it is RUNNING.
+    pub(crate) fn claim_waiting_repeat(&self) -> Option<Claimed<T>> {
+        self.claim(|word| word.repeats() && !word.runs())
+    }
+
     /// Claims the cell's timer unless it is RUNNING, for a `stop` that fires all timers.
     pub(crate) fn claim_waiting(&self) -> Option<Claimed<T>> {
         self.claim(|word| !word.runs())

@@ -255,13 +255,39 @@ impl<T> CellRef<'_, T> {
     /// The caller has begun the run (RunBegin).
     pub(crate) unsafe fn end(&self) -> (Option<u32>, bool) {
         loop {
-            let word = self.load();
-            if !word.runs() {
-                return (self.free(word), true);
-            }
-            if self.cell.exchange(word, word.freed()).is_ok() {
-                return (self.index(word), false);
+            // SAFETY: the caller's promise.
+            if let Some(ended) = unsafe { self.try_end(self.load()) } {
+                return ended;
             }
         }
+    }
+
+    /// The same, but for a timer that was paused in the run: `None`.
+    ///
+    /// # Safety
+    /// The caller has begun the run (RunBegin).
+    pub(crate) unsafe fn end_unless_paused(&self) -> Option<(Option<u32>, bool)> {
+        loop {
+            let word = self.load();
+            if word.state() == State::Paused {
+                return None;
+            }
+            // SAFETY: the caller's promise.
+            if let Some(ended) = unsafe { self.try_end(word) } {
+                return Some(ended);
+            }
+        }
+    }
+
+    /// Frees the cell if its word is still this one. `None`: it is another one.
+    ///
+    /// # Safety
+    /// The caller has begun the run (RunBegin), and has loaded the word in it.
+    unsafe fn try_end(&self, word: Word) -> Option<(Option<u32>, bool)> {
+        if !word.runs() {
+            return Some((self.free(word), true));
+        }
+        self.cell.exchange(word, word.freed()).ok()?;
+        Some((self.index(word), false))
     }
 }

@@ -257,6 +257,37 @@ fn a_run_that_is_paused_is_the_last_until_it_is_resumed() {
     }
 }
 
+/// The one run of a timer for a time of day ends it before its closure is called, unless it was
+/// paused by then.
+#[test]
+fn a_run_that_was_paused_does_not_end_its_timer() {
+    let armed = Fixture::repeating(100);
+    let repeat = armed.run(100, GENERATION);
+    pause(&armed, 0);
+    // SAFETY: the run is ours.
+    assert_eq!(unsafe { armed.cell().end_unless_paused() }, None);
+    assert!(
+        armed.cell().claim_waiting_repeat().is_none(),
+        "a run has it"
+    );
+    // SAFETY: as above.
+    let due_at = DueAt::new(110, SHARD);
+    let filed = unsafe { armed.cell().file_again(repeat, due_at, 10, None) };
+    assert!(matches!(filed, Err(NotFiled::Paused)));
+    assert!(armed.cell().claim_waiting_repeat().is_some());
+
+    for is_cancelled in [false, true] {
+        let armed = Fixture::repeating(100);
+        drop(armed.run(100, GENERATION));
+        if is_cancelled {
+            assert!(armed.cell().claim_repeat().is_some(), "it runs");
+        }
+        // SAFETY: as above.
+        let ended = unsafe { armed.cell().end_unless_paused() };
+        assert_eq!(ended, Some((Some(INDEX), is_cancelled)));
+    }
+}
+
 #[test]
 fn a_timer_by_the_wall_clock_has_nothing_left_and_knows_that_it_was_resumed() {
     let by_wall = || {

@@ -116,13 +116,15 @@ impl<T: Send + 'static> Engine<T> {
             let at_ns = start_ns.saturating_sub(rounded_ns.unwrap_or(0));
             (at_ns, rounded_ns.is_some())
         });
-        let (due, sets) = if repeat.goes_by_wall() {
-            self.look_at_wall(run, &mut repeat)
-        } else {
-            (RunStep::Run, None)
-        };
-        if due == RunStep::Run && repeat.is_for_time_of_day() {
-            return self.run_once(run, repeat, now_ns);
+        let (mut due, mut sets) = (RunStep::Run, None);
+        if repeat.goes_by_wall() {
+            (due, sets) = self.look_at_wall(run, &mut repeat);
+            if due == RunStep::Run && repeat.is_for_time_of_day() {
+                match self.run_once(run, repeat, now_ns) {
+                    Ok(now_ns) => return now_ns,
+                    Err(paused) => (repeat, due) = (paused, RunStep::Wait),
+                }
+            }
         }
         let mut ran = ControlFlow::Continue(());
         if due == RunStep::Run {
@@ -138,9 +140,10 @@ impl<T: Send + 'static> Engine<T> {
             RunStep::End => false,
         };
         if !again || self.cells.shared.ends_periodic() {
-            self.cells
+            let is_cancelled = self
+                .cells
                 .with_local(|local| self.cells.end_run(local, run));
-            if due == RunStep::Wait {
+            if due == RunStep::Wait && !is_cancelled {
                 self.end_repeat(repeat);
             } else {
                 self.drop_repeat(repeat);
@@ -175,12 +178,12 @@ impl<T: Send + 'static> Engine<T> {
             self.recheck_wall(sets); // SetRecheck
         }
         // RunRecheck, after RunFile. A stop that fires all has left the timer to this run, or sees
-        // it armed.
+        // it armed. (If it runs again, it is left to that run.)
         if self.cells.shared.fires_all()
             && !broken(Fault::RunNotSeenAfterFile)
             && let Some(Some(Content::Repeat(repeat))) = self
                 .cells
-                .with_local(|local| self.cells.end_periodic_at(local, run.cell))
+                .with_local(|local| self.cells.end_waiting_at(local, run.cell))
         {
             self.end_repeat(repeat);
         }
@@ -189,19 +192,22 @@ impl<T: Send + 'static> Engine<T> {
 
     /// Runs a timer for a time of day that has come, unless it was cancelled. It ends before that,
     /// as other timers do that fire: a `cancel` during the run finds it gone. Returns the time
-    /// after the run.
+    /// after the run, or the content if the timer is paused and has not run.
     #[cold]
     #[inline(never)]
-    fn run_once(&self, run: Run, mut repeat: Box<Repeat>, now_ns: u64) -> u64 {
-        let is_cancelled = self
+    fn run_once(&self, run: Run, mut repeat: Box<Repeat>, now_ns: u64) -> Result<u64, Box<Repeat>> {
+        let ended = self
             .cells
-            .with_local(|local| self.cells.end_run(local, run));
+            .with_local(|local| self.cells.end_unless_paused(local, run));
+        let Some(is_cancelled) = ended else {
+            return Err(repeat);
+        };
         if !is_cancelled {
             self.count_run(run.due_at, now_ns);
             self.run_for_time_of_day(&mut repeat);
         }
         self.drop_repeat(repeat);
-        self.arming_now_ns()
+        Ok(self.arming_now_ns())
     }
 
     /// What to do with a timer that goes by the wall clock. Also returns how often that had been
@@ -347,7 +353,21 @@ impl<T: Send + 'static> Cells<T> {
         // SAFETY: as in `file_again`.
         let cell = unsafe { self.arena.held(run.cell) };
         // SAFETY: as in `file_again`.
-        let (index, cancelled) = unsafe { cell.end() };
+        let ended = unsafe { cell.end() };
+        self.note_end(local, run, ended)
+    }
+
+    /// The same, unless the timer was paused in the run: `None`.
+    fn end_unless_paused(&self, local: &mut Local, run: Run) -> Option<bool> {
+        // SAFETY: as in `file_again`.
+        let cell = unsafe { self.arena.held(run.cell) };
+        // SAFETY: as in `file_again`.
+        let ended = unsafe { cell.end_unless_paused() }?;
+        Some(self.note_end(local, run, ended))
+    }
+
+    fn note_end(&self, local: &mut Local, run: Run, ended: (Option<u32>, bool)) -> bool {
+        let (index, cancelled) = ended;
         self.put(local, index);
         self.shared.release(1);
         if !cancelled {
@@ -363,6 +383,12 @@ impl<T: Send + 'static> Cells<T> {
         cell: u32,
     ) -> Option<Option<Content<T>>> {
         let claimed = self.arena.get(cell, &local.pinner.pin())?.claim_repeat()?;
+        Some(self.end(local, claimed, Event::Ended))
+    }
+
+    /// The same, unless the timer runs.
+    fn end_waiting_at(&self, local: &mut Local, cell: u32) -> Option<Option<Content<T>>> {
+        let claimed = (self.arena.get(cell, &local.pinner.pin())?).claim_waiting_repeat()?;
         Some(self.end(local, claimed, Event::Ended))
     }
 }
