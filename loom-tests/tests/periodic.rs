@@ -10,6 +10,7 @@ use wheelwork::{ManualClock, StopPolicy, TimerId, TimerService};
 use wheelwork_loom_tests::{Held, Ledger, explore_service, service_must_fail, spawn};
 
 const TICK: Duration = Duration::from_micros(1);
+const DAY: Duration = Duration::from_secs(86_400);
 
 /// A service with a periodic timer, and how often that has run.
 struct World {
@@ -38,6 +39,25 @@ impl World {
             service: Held::new(Arc::new(service)),
             id,
             runs,
+        }
+    }
+
+    /// With a timer for a time of day. It looks at the clock at its first tick; if that was set
+    /// back meanwhile, its time has not come.
+    fn of_day(is_set_back: bool) -> Self {
+        let world = Self::new();
+        assert!(world.service.cancel(world.id));
+        let runs = world.runs.clone();
+        let at = world.clock.system_time();
+        let timer = world
+            .service
+            .schedule_at_system_time(at, move || _ = runs.add(0));
+        if is_set_back {
+            world.clock.set_system_time(at - DAY);
+        }
+        Self {
+            id: timer.expect("not stopped"),
+            ..world
         }
     }
 
@@ -115,6 +135,48 @@ fn run_against_fire_all() {
     assert!(world.service.stop_with(StopPolicy::FireAll).is_empty());
     worker.join().unwrap();
     world.has_ended();
+    world.no_panics();
+}
+
+/// A timer for a time of day runs, or it was cancelled.
+fn run_of_day_against_cancel() {
+    let world = World::of_day(false);
+    let worker = world.worker();
+    let is_cancelled = world.service.cancel(world.id);
+    worker.join().unwrap();
+    assert_eq!(
+        world.runs.counts(),
+        [u32::from(!is_cancelled)],
+        "one of both"
+    );
+    world.no_panics();
+}
+
+/// Or it is paused.
+fn run_of_day_against_pause() {
+    let world = World::of_day(false);
+    // (It is filed again for a later tick.)
+    pass_time(&world.clock, TICK);
+    let worker = world.worker();
+    let is_paused = world.service.pause(world.id);
+    worker.join().unwrap();
+    assert_eq!(world.runs.counts(), [u32::from(!is_paused)], "one of both");
+    assert_eq!(world.service.is_paused(world.id), is_paused);
+    world.no_panics();
+}
+
+/// One whose time has not come runs by a stop that fires all, or it was cancelled before.
+fn look_of_day_against_cancel_and_fire_all() {
+    let world = World::of_day(true);
+    let worker = world.worker();
+    let is_cancelled = world.service.cancel(world.id);
+    assert!(world.service.stop_with(StopPolicy::FireAll).is_empty());
+    worker.join().unwrap();
+    assert_eq!(
+        world.runs.counts(),
+        [u32::from(!is_cancelled)],
+        "one of both"
+    );
     world.no_panics();
 }
 
@@ -218,6 +280,51 @@ fn broken_look_of_a_run_that_has_filed_its_timer() {
         "it is still armed",
         Some(2),
         run_against_fire_all,
+    );
+}
+
+#[test]
+fn a_run_of_a_time_of_day_sees_a_cancel() {
+    explore_service(Some(2), run_of_day_against_cancel);
+}
+
+#[test]
+fn broken_look_of_a_run_for_a_cancel() {
+    service_must_fail(
+        Fault::RunUnawareOfCancel,
+        "one of both",
+        Some(2),
+        run_of_day_against_cancel,
+    );
+}
+
+#[test]
+fn a_run_of_a_time_of_day_sees_a_pause() {
+    explore_service(Some(2), run_of_day_against_pause);
+}
+
+#[test]
+fn broken_look_of_a_run_for_a_pause() {
+    service_must_fail(
+        Fault::RunUnawareOfPause,
+        "one of both",
+        Some(2),
+        run_of_day_against_pause,
+    );
+}
+
+#[test]
+fn a_look_at_the_time_of_day_sees_a_cancel_before_a_stop() {
+    explore_service(Some(2), look_of_day_against_cancel_and_fire_all);
+}
+
+#[test]
+fn broken_look_of_a_look_for_a_cancel() {
+    service_must_fail(
+        Fault::RunUnawareOfCancel,
+        "one of both",
+        Some(2),
+        look_of_day_against_cancel_and_fire_all,
     );
 }
 

@@ -2,7 +2,7 @@
 //! run.
 //!
 //! Any thread with the id may re-arm; the worker that has begun a run owns it. This file has the
-//! steps RearmLag to RearmFile, RunBegin and RunFile of README.md of this room.
+//! steps RearmLag to RearmFile, RunBegin, RunFile and RunOnce of README.md of this room.
 
 use super::claim::Compared;
 use super::content::Content;
@@ -262,14 +262,14 @@ impl<T> CellRef<'_, T> {
         }
     }
 
-    /// The same, but for a timer that was paused in the run: `None`.
+    /// RunOnce: the same before the run. `None`: the timer was paused meanwhile, and stays.
     ///
     /// # Safety
     /// The caller has begun the run (RunBegin).
     pub(crate) unsafe fn end_unless_paused(&self) -> Option<(Option<u32>, bool)> {
         loop {
             let word = self.load();
-            if word.state() == State::Paused {
+            if word.state() == State::Paused && !broken(Fault::RunUnawareOfPause) {
                 return None;
             }
             // SAFETY: the caller's promise.

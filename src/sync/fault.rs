@@ -180,6 +180,10 @@ pub enum Fault {
     /// RunRecheck: a run that has filed its timer again does not look again whether a stop fires
     /// all.
     RunNotSeenAfterFile,
+    /// RunOnce: the run of a timer for a time of day does not see that the timer was cancelled.
+    RunUnawareOfCancel,
+    /// RunOnce: or that it was paused.
+    RunUnawareOfPause,
     /// SetRecheck: a run that has filed its timer by the wall clock does not look whether that was
     /// set meanwhile.
     SetNotSeenAfterFile,

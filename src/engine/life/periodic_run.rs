@@ -143,7 +143,8 @@ impl<T: Send + 'static> Engine<T> {
             let is_cancelled = self
                 .cells
                 .with_local(|local| self.cells.end_run(local, run));
-            if due == RunStep::Wait && !is_cancelled {
+            let is_over = is_cancelled && !broken(Fault::RunUnawareOfCancel);
+            if due == RunStep::Wait && !is_over {
                 self.end_repeat(repeat);
             } else {
                 self.drop_repeat(repeat);
@@ -190,9 +191,9 @@ impl<T: Send + 'static> Engine<T> {
         now_ns
     }
 
-    /// Runs a timer for a time of day that has come, unless it was cancelled. It ends before that,
-    /// as other timers do that fire: a `cancel` during the run finds it gone. Returns the time
-    /// after the run, or the content if the timer is paused and has not run.
+    /// RunOnce. Runs a timer for a time of day that has come, unless it was cancelled. It ends
+    /// before that, as other timers do that fire: a `cancel` during the run finds it gone. Returns
+    /// the time after the run, or the content if the timer is paused and has not run.
     #[cold]
     #[inline(never)]
     fn run_once(&self, run: Run, mut repeat: Box<Repeat>, now_ns: u64) -> Result<u64, Box<Repeat>> {
@@ -202,7 +203,7 @@ impl<T: Send + 'static> Engine<T> {
         let Some(is_cancelled) = ended else {
             return Err(repeat);
         };
-        if !is_cancelled {
+        if !is_cancelled || broken(Fault::RunUnawareOfCancel) {
             self.count_run(run.due_at, now_ns);
             self.run_for_time_of_day(&mut repeat);
         }
