@@ -270,8 +270,8 @@ fn a_run_that_was_paused_does_not_end_its_timer() {
         armed.cell().claim_waiting_repeat().is_none(),
         "a run has it"
     );
-    // SAFETY: as above.
     let due_at = DueAt::new(110, SHARD);
+    // SAFETY: as above.
     let filed = unsafe { armed.cell().file_again(repeat, due_at, 10, None) };
     assert!(matches!(filed, Err(NotFiled::Paused)));
     assert!(armed.cell().claim_waiting_repeat().is_some());
