@@ -470,7 +470,6 @@ impl Write {
             Self::Arm(row) => (Some(&row.kind), row.calendar.as_ref()),
             Self::Replace(of) => (Some(&of.row.kind), of.row.calendar.as_ref()),
             Self::Amend(of) => (None, Some(&of.calendar)),
-
             Self::CancelKind(slice) => (Some(&slice.kind), None),
             Self::Rule(of, _) => (Some(of.text()), None),
             Self::AckKept { kept, .. } => (Some(&kept.kind), kept.key.as_ref()),
@@ -486,7 +485,6 @@ impl Write {
             Self::Arm(_) => Outcome::Armed(None),
             Self::Replace(_) => Outcome::Replaced(false, None),
             Self::Amend(_) => Outcome::Amended(false, None),
-
             Self::Cancel(_) => Outcome::Cancelled(None),
             Self::Move(..) => Outcome::Moved(None),
             Self::CancelKind(_) => Outcome::CancelledMany(Vec::new(), None),
@@ -510,7 +508,6 @@ impl Outcome {
             Self::Armed(_) | Self::CancelledMany(..) => true,
             Self::Cancelled(gone) => gone.is_some(),
             Self::Moved(row) | Self::Revived(row) => row.is_some(),
-
             Self::Begun(begun) => !matches!(begun, TrialBegun::Refused),
             Self::Settled(is_made, _)
             | Self::Amended(is_made, _)

@@ -320,7 +320,6 @@ impl Kept {
             Write::Arm(row) => self.arm(row, gate),
             Write::Replace(of) => self.replace(*of, gate),
             Write::Amend(of) => self.amend(*of, gate),
-
             Write::Cancel(target) => Outcome::Cancelled(self.cancel(&target, gate)),
             Write::Move(target, due) => Outcome::Moved(self.reschedule(&target, due, gate)),
             Write::CancelKind(slice) => self.cancel_kind(&slice, gate),

@@ -1,7 +1,7 @@
 //! Promise: a calendar that is armed with another payload keeps a run that was missed, and makes
 //! none twice, whatever becomes of the run meanwhile.
 //!
-//! The stores' part is compared by random histories (`../common/histories.rs`).
+//! The stores' part is compared by random histories (`../common/histories/`).
 
 use crate::all_may_go::AllMayGo;
 use crate::over_memory::{Over, OverMemory};

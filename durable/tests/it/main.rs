@@ -28,7 +28,7 @@ mod golden;
 mod heal;
 mod held;
 mod held_up;
-#[path = "../common/histories.rs"]
+#[path = "../common/histories/mod.rs"]
 mod histories;
 mod kinds;
 mod later_records;

@@ -48,7 +48,6 @@ fn is_of_later(write: &Write) -> bool {
         Write::Arm(row) => is_later(row),
         Write::Replace(of) => is_later(&of.row),
         Write::Amend(of) => has_offset(&of.calendar),
-
         Write::Rule(_, change) => change.makes_part(),
         _ => false,
     }

@@ -219,7 +219,6 @@ impl Making<'_> {
                     self.outcomes[*number] = Some(Outcome::Replaced(false, None));
                     continue;
                 }
-
                 Write::Replace(_) => Some(Outcome::Replaced(true, ended)),
                 _ => Some(Outcome::Armed(ended)),
             };

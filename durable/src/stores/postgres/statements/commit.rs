@@ -238,7 +238,6 @@ impl<'a> Making<'a> {
         self.cancel(&mut numbers).await?;
         self.reschedule(&mut numbers).await?;
         self.amend(&mut numbers).await?;
-
         self.arm(&mut numbers).await?;
         self.dead_letters(&mut numbers).await?;
         self.rules(&mut numbers).await?;

@@ -2,111 +2,26 @@
 //!
 //! A history is written to both stores call by call, as a writer makes its calls, with crashes and
 //! restarts between. Ids are those of each store; they are compared by the order in which they were
-//! given.
+//! given (`side.rs`).
 
+mod side;
+
+use self::side::{After, Side, common_letters, common_records};
 use super::stores::{HandedOut, Opened, Place, at, with, with_parts};
 use fastrand::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Debug, Write as _};
 use std::num::NonZeroU32;
 use wheelwork_durable::contract::{
-    Amendment, DonePlace, DoneRange, HeldWhy, KindSlice, Outcome, Position, Replacement,
-    RuleChange, Settled, SliceLimit, Target, Write,
+    Amendment, DonePlace, DoneRange, HeldWhy, KindSlice, Outcome, Replacement, RuleChange, Settled,
+    SliceLimit, Target, Write,
 };
-use wheelwork_durable::{Cause, DeadLetter, DoneTimer, DurableId, Rate, Row, RuleFor, StoreTime};
+use wheelwork_durable::{Cause, DoneTimer, DurableId, Rate, Row, RuleFor, StoreTime};
 
 const KEYS: [&str; 4] = ["a", "b", "c", "d"];
 const KINDS: [&str; 3] = ["order", "order.unpaid", "mail"];
 /// Few deadlines: many rows have the same one.
 const DUES: u64 = 40;
-
-/// A store, and the ids that it gave, by their numbers in the history.
-struct Side {
-    place: Box<dyn Place>,
-    open: Option<Opened>,
-    ids: Vec<DurableId>,
-    numbers: BTreeMap<DurableId, usize>,
-}
-
-impl Side {
-    fn new(place: Box<dyn Place>) -> Self {
-        Self {
-            open: Some(Opened::new(&*place)),
-            place,
-            ids: Vec::new(),
-            numbers: BTreeMap::new(),
-        }
-    }
-
-    fn open(&mut self) -> &mut Opened {
-        self.open.as_mut().unwrap()
-    }
-
-    fn new_id(&mut self, key: Option<&str>, due: StoreTime) {
-        let id = self.open().store.new_id(key, due);
-        assert_eq!(id.first_due(), due);
-        let former = self.numbers.insert(id, self.ids.len());
-        assert_eq!(former, None, "{id:?} twice");
-        self.ids.push(id);
-    }
-
-    fn position(&self, place: After) -> Position {
-        match place {
-            None => Position::MIN,
-            Some((due, None)) => Position::end_of(due),
-            Some((due, Some(number))) => Position {
-                due,
-                id: self.id(number),
-            },
-        }
-    }
-
-    /// This store's id of a number.
-    fn id(&self, number: usize) -> DurableId {
-        self.ids[number]
-    }
-
-    /// The number of an id, as an id that all stores agree on.
-    fn common_id(&self, id: DurableId) -> DurableId {
-        DurableId::from_bits(self.numbers[&id] as u128)
-    }
-
-    fn common(&self, row: Row) -> Row {
-        with(&row, |row| row.id = self.common_id(row.id))
-    }
-
-    fn common_outcome(&self, outcome: Outcome) -> Outcome {
-        let id = |id: Option<DurableId>| id.map(|id| self.common_id(id));
-        let row = |row: Option<Row>| row.map(|row| self.common(row));
-        match outcome {
-            Outcome::Armed(gone) => Outcome::Armed(id(gone)),
-            Outcome::Replaced(is_made, gone) => Outcome::Replaced(is_made, id(gone)),
-            Outcome::Amended(is_made, left) => Outcome::Amended(is_made, row(left)),
-
-            Outcome::Cancelled(gone) => Outcome::Cancelled(id(gone)),
-            Outcome::Moved(moved) => Outcome::Moved(row(moved)),
-            Outcome::CancelledMany(gone, last) => {
-                let mut gone: Vec<_> = gone.into_iter().map(|id| self.common_id(id)).collect();
-                gone.sort_unstable();
-                // (A slice of no rows ends where it began, which may be at no row.)
-                let last = last.map(|last| match self.numbers.get(&last.id) {
-                    Some(_) => Position {
-                        id: self.common_id(last.id),
-                        ..last
-                    },
-                    None => last,
-                });
-                Outcome::CancelledMany(gone, last)
-            }
-            Outcome::Settled(is_done, left) => Outcome::Settled(is_done, row(left)),
-            Outcome::Revived(revived) => Outcome::Revived(row(revived)),
-            other => other,
-        }
-    }
-}
-
-/// After which row a slice begins: none, the last one of a deadline, or the one of this number.
-type After = Option<(StoreTime, Option<usize>)>;
 
 /// A target or a write, with numbers in place of ids.
 #[derive(Clone, Debug)]
@@ -708,19 +623,4 @@ impl History {
 
 fn number_of(row: &Row) -> usize {
     row.id.to_bits() as usize
-}
-
-fn common_records(side: &Side, records: Vec<DoneTimer>) -> Vec<DoneTimer> {
-    let common = |mut done: DoneTimer| {
-        done.id = side.common_id(done.id);
-        done
-    };
-    records.into_iter().map(common).collect()
-}
-
-fn common_letters(side: &Side, letters: Vec<DeadLetter>) -> Vec<DeadLetter> {
-    letters
-        .into_iter()
-        .map(|letter| DeadLetter::new(side.common(letter.row), letter.cause, letter.since))
-        .collect()
 }
