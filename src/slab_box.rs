@@ -58,7 +58,8 @@ impl<T: Zeroable> SlabBox<T> {
         let slab = Arc::new(BoxSlab(Zeroed::new(len)));
         slab.0.populate(usize::MAX);
         (0..len).map(move |index| {
-            let place = (&raw const slab.0[index]).cast_mut();
+            // (Not by a reference to the slab's values: others have boxes by now.)
+            let place = slab.0.as_ptr().wrapping_add(index).cast_mut();
             // SAFETY: within the slab. It has no other handle, and this one keeps the slab, by its
             // count.
             unsafe { (*place).slab = Arc::into_raw(slab.clone()) };

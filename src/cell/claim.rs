@@ -246,11 +246,13 @@ impl<T> CellRef<'_, T> {
     /// Claims a RUNNING timer: the run has the content, and frees the cell.
     #[inline(always)]
     fn claim_running(&self, word: Word) -> Result<Claimed<T>, Word> {
+        // Read before the exchange: after it the run may free the cell, and another timer use it.
+        let due_at = self.due_at();
         self.cell.exchange(word, word.with_state(State::Ended))?;
         Ok(Claimed {
             content: None,
             filed: None,
-            due_at: self.due_at(),
+            due_at,
             index: None,
         })
     }

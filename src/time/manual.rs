@@ -13,7 +13,9 @@
 use super::nanos::{NANOS_MAX, nanos};
 use super::origin::Origin;
 use crate::sync::{AtomicU64, Mutex as SyncMutex, Ordering, pause};
+use std::any::Any;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -44,6 +46,9 @@ impl Pass {
         }
     }
 }
+
+/// The first panic of a watch, in one call that drives.
+type Told = Result<(), Box<dyn Any + Send>>;
 
 /// What a manual clock moves: the shards of one service.
 pub(crate) trait Driven: Send + Sync {
@@ -288,8 +293,8 @@ impl ManualClock {
     /// [`advance_to_next`](Self::advance_to_next), before time moves on. An `advance` by nothing
     /// does so too. Several changes before that are one call. The closure may arm and cancel
     /// timers, and read the clock. If it moves the clock, the `advance` that has called it goes on
-    /// to that time. A panic of the closure goes to the thread that moves the clock. Between its
-    /// calls the watch costs nothing.
+    /// to that time. A panic of the closure goes to the thread that moves the clock, when time has
+    /// moved. Between its calls the watch costs nothing.
     ///
     /// # Example
     /// ```
@@ -332,13 +337,19 @@ impl ManualClock {
         self.0.wall_told.load(Ordering::Relaxed) != sets
     }
 
-    /// SetTell. Tells the services that the time of day was set. The driver only.
+    /// SetTell. Tells the services that the time of day was set. The driver only. All are told,
+    /// whichever watch panics: the first panic goes to `told`.
     #[inline]
-    fn tell_wall_news(&self, services: &[Arc<dyn Driven>]) {
+    fn tell_wall_news(&self, services: &[Arc<dyn Driven>], told: &mut Told) {
         // Ordering: Acquire, Relaxed. As above.
         let sets = self.0.wall_sets.load(Ordering::Acquire);
         self.0.wall_told.store(sets, Ordering::Relaxed);
-        services.iter().for_each(|service| service.wall_was_set());
+        for service in services {
+            let one = catch_unwind(AssertUnwindSafe(|| service.wall_was_set()));
+            if told.is_ok() {
+                *told = one;
+            }
+        }
     }
 
     /// Moves time forward by `by`. Fires the timers that become due, each at its own tick, in order
@@ -519,7 +530,7 @@ impl ManualClock {
     }
 
     /// Drives until the target is reached. If another thread drives, that thread goes on to our
-    /// target.
+    /// target. A panic of a watch comes out of it when time has moved.
     #[inline]
     fn drive(&self) {
         let request = |requests: u64| Some((requests + 2) | DRIVEN);
@@ -535,9 +546,9 @@ impl ManualClock {
         if before & DRIVEN != 0 {
             return;
         }
-        let mut served = (before + 2) | DRIVEN;
+        let (mut served, mut told) = ((before + 2) | DRIVEN, Ok(()));
         loop {
-            self.drive_to_target();
+            self.drive_to_target(&mut told);
             // Ordering: AcqRel; Acquire if there are new requests. Pairs with the AcqRel above:
             // sees the targets of those requests.
             match self.0.requests.compare_exchange(
@@ -546,9 +557,12 @@ impl ManualClock {
                 Ordering::AcqRel,
                 Ordering::Acquire,
             ) {
-                Ok(_) => return,
+                Ok(_) => break,
                 Err(requests) => served = requests,
             }
+        }
+        if let Err(panic) = told {
+            resume_unwind(panic);
         }
     }
 
@@ -572,7 +586,7 @@ impl ManualClock {
     }
 
     #[inline]
-    fn drive_to_target(&self) {
+    fn drive_to_target(&self, told: &mut Told) {
         let (mut registered, mut services) = (self.registered(), self.services());
         loop {
             let pass = loop {
@@ -591,7 +605,7 @@ impl ManualClock {
                 continue;
             }
             if self.has_wall_news() {
-                self.tell_wall_news(&services);
+                self.tell_wall_news(&services, told);
                 continue;
             }
             let now = self.now_ns();

@@ -1,10 +1,11 @@
 //! Promise: a manual clock loses no time and fires in `advance`, whoever calls it and from
 //! wherever: other threads, and tasks that run in it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use wheelwork::{Batch, Dispatch, ManualClock, ServiceHandle, TimerService};
 
 const MS: Duration = Duration::from_millis(1);
@@ -389,4 +390,43 @@ fn room_that_a_task_makes_is_used_at_once() {
             "started first: {is_first}"
         );
     }
+}
+
+/// The panic comes out of the call that moves the clock. The clock has moved by then, and all that
+/// go by the time of day were told.
+#[test]
+fn a_watch_that_panics_stops_neither_the_clock_nor_its_services() {
+    let clock = ManualClock::new();
+    let noon = SystemTime::UNIX_EPOCH + Duration::from_secs(12 * 3_600);
+    clock.set_system_time(noon - Duration::from_secs(3_600));
+    clock.advance(Duration::ZERO);
+    let _panics = clock.watch_time_of_day(|| panic!("the watch"));
+    let service = TimerService::builder()
+        .clock(clock.clone())
+        .start()
+        .unwrap();
+    let fired = Arc::new(AtomicU64::new(0));
+    let counted = || {
+        let fired = fired.clone();
+        move || _ = fired.fetch_add(1, Ordering::Relaxed)
+    };
+    service.schedule_at_system_time(noon, counted()).unwrap();
+    let told = counted();
+    let _watch = clock.watch_time_of_day(told);
+    clock.set_system_time(noon - MS);
+    let advanced = catch_unwind(AssertUnwindSafe(|| clock.advance(MS)));
+    let panic = advanced.unwrap_err();
+    assert_eq!(panic.downcast_ref(), Some(&"the watch"));
+    assert_eq!(clock.elapsed(), MS);
+    assert_eq!(
+        fired.load(Ordering::Relaxed),
+        2,
+        "the timer and the other watch"
+    );
+    service.schedule(MS, counted()).unwrap();
+    clock.advance(MS);
+    assert_eq!(
+        (clock.elapsed(), fired.load(Ordering::Relaxed)),
+        (2 * MS, 3)
+    );
 }
