@@ -10,6 +10,8 @@
 //! `scripts/tables` writes them. In a package that was downloaded only a part of this is there:
 //! what is not is not looked at.
 
+use crate::in_flight;
+use crate::rates::{Best, OWNED, Rate, others, rates, ratio};
 use crate::report::{Line, called, grouped, lines, three, two, value, written};
 use crate::text::{read, root};
 use crate::verdicts::{absolute, against_others, at_rates, goals, lateness, within};
@@ -43,19 +45,13 @@ const DOCUMENTS: [(&str, MakesTables); 3] = [
         ];
         let whole = columns().into_iter();
         tables.extend(whole.map(|(name, columns)| (name, table(&columns, lines))));
-        tables.extend(IN_FLIGHT.map(|(name, workload)| (name, in_flight(workload, lines))));
+        tables.extend(in_flight::tables(lines));
         tables
     }),
 ];
 
 /// What all tables are made of.
 const REPORT: &str = "compare/report/timers.json";
-
-/// The tables of timers in flight, each of one workload.
-const IN_FLIGHT: [(&str, &str); 2] = [
-    ("in flight", "w11"),
-    ("in flight, cancelled by another thread", "w11-other"),
-];
 
 type MakesTables = fn(&str, &[Line<'_>]) -> Vec<(&'static str, String)>;
 
@@ -73,19 +69,6 @@ impl Row {
 /// A heap whose cancel sets a flag keeps what was cancelled.
 const FREES: fn(&str) -> bool = |subject| !subject.starts_with("heap");
 const ANY: fn(&str) -> bool = |_| true;
-
-/// Those whose threads each have timers of their own.
-const OWNED: fn(&str) -> bool = |subject| {
-    let owned = [
-        "asio",
-        "delayqueue",
-        "dpdk",
-        "heap-each",
-        "tokio-alt",
-        "tokio-each",
-    ];
-    owned.contains(&subject)
-};
 
 const IN_SHORT: [Row; 14] = [
     Row("arm", "w1", "wheelwork", ANY),
@@ -180,36 +163,6 @@ const IN_EACH_THREAD: [Row; 9] = {
     ]
 };
 
-/// The best rate of those others that count in a row, and who has it: all that have the same figure
-/// in the table. (Whether each thread has some is in the table's head.)
-struct Best {
-    mops: f64,
-    which: String,
-}
-
-impl Best {
-    fn find(rates: &[Rate<'_>], what: [&str; 3], counts: impl Fn(&str) -> bool) -> Option<Self> {
-        let those = || others(rates, what).filter(|rate| counts(rate.subject));
-        let mops = those().map(|rate| rate.mops).max_by(f64::total_cmp)?;
-        let which: Vec<_> = those()
-            .filter(|rate| written(rate.mops) == written(mops))
-            .map(|rate| called(rate.subject).trim_end_matches(" in each thread"))
-            .collect();
-        let which = which.join(", ");
-        Some(Self { mops, which })
-    }
-}
-
-/// How many times as fast one is as another.
-fn ratio(own: f64, other: f64) -> String {
-    let ratio = own / other;
-    if ratio < 0.995 {
-        format!("{ratio:.2}")
-    } else {
-        format!("{ratio:.1}")
-    }
-}
-
 /// The rate of the row's own subject, and what the row is about.
 fn own<'r>(rates: &[Rate<'_>], row: &'r Row) -> Option<(f64, [&'r str; 3])> {
     let what = [row.1, "2", "1000000"];
@@ -295,81 +248,6 @@ fn ahead(lines: &[Line<'_>]) -> String {
         }
     }
     text
-}
-
-/// A table of timers in flight: for each window and number of threads the rate, how late the
-/// timers of the probe are, and the greatest memory, beside those of the timer with the best rate.
-fn in_flight(workload: &str, lines: &[Line<'_>]) -> String {
-    let rates = rates(lines);
-    let mut text = "| window | threads | wheelwork | best other | which | ratio \
-        | p99, ms | its p99, ms | MB | its MB |\n\
-        |--:|--:|--:|--:|---|--:|--:|--:|--:|--:|\n"
-        .to_string();
-    let own = rates.iter().filter(|rate| rate.subject == "wheelwork");
-    let mut found: Vec<_> = own
-        .filter(|rate| rate.what[0] == workload)
-        .filter_map(|own| {
-            let [_, threads, window] = own.what;
-            let best = others(&rates, own.what).max_by(|a, b| a.mops.total_cmp(&b.mops))?;
-            Some((window.parse::<u64>().ok()?, threads, own, best))
-        })
-        .collect();
-    found.sort_by_key(|(window, threads, ..)| (*window, threads.len(), *threads));
-    for (window, threads, own, best) in found {
-        let cell = |rate: &Rate<'_>, figure, written: &dyn Fn(f64) -> String| {
-            let mut of_it = lines.iter();
-            let line = of_it.find(|line| line.subject == rate.subject && line.what == rate.what);
-            let figure = line.and_then(|line| value(line.text, figure)?.parse().ok());
-            figure.map_or("-".to_string(), written)
-        };
-        let late = |rate| {
-            cell(rate, "late_ms_p99", &|ms| {
-                if ms < 99.5 { two(ms) } else { grouped(ms) }
-            })
-        };
-        let memory = |rate| cell(rate, "resident_bytes_max", &|bytes| grouped(bytes / 1e6));
-        let cells = [
-            grouped(window as f64),
-            threads.to_string(),
-            written(own.mops),
-            written(best.mops),
-            called(best.subject).to_string(),
-            two(own.mops / best.mops),
-            late(own),
-            late(best),
-            memory(own),
-            memory(best),
-        ];
-        text += &format!("| {} |\n", cells.join(" | "));
-    }
-    text
-}
-
-/// A rate of the report: million operations a second.
-struct Rate<'a> {
-    subject: &'a str,
-    /// Workload, threads and number of timers.
-    what: [&'a str; 3],
-    mops: f64,
-}
-
-fn rates<'a>(lines: &[Line<'a>]) -> Vec<Rate<'a>> {
-    let rate = |line: &Line<'a>| {
-        let mops = value(line.text, "mops")?.parse().ok()?;
-        Some(Rate {
-            subject: line.subject,
-            what: line.what,
-            mops,
-        })
-    };
-    lines.iter().filter_map(rate).collect()
-}
-
-/// The rates of those that are not wheelwork's.
-fn others<'r, 'a>(rates: &'r [Rate<'a>], what: [&'r str; 3]) -> impl Iterator<Item = &'r Rate<'a>> {
-    rates
-        .iter()
-        .filter(move |rate| rate.what == what && !rate.subject.starts_with("wheelwork"))
 }
 
 /// A column of a table: its head, the lines that it is about, the figure, and how that is written.
@@ -633,45 +511,6 @@ fn tables_are_made_as_they_should_be() {
         "| workload | threads | timers | wheelwork | ahead of it |\n|---|--:|--:|--:|---|\n\
         | `w4` | 2 | 1,000,000 | 13.7 | a heap 150 |\n\
         | `w4` | 1 | 10,000 | 11.8 | a `DelayQueue` in each thread 17.3 |\n"
-    );
-    let flown = |subject, window, threads, mops, late, bytes| {
-        format!(
-            "{{\"subject\":\"{subject}\",\"workload\":\"w11\",\"threads\":{threads},\"n\":{window},\"mops\":{mops}{late},\"resident_bytes_max\":{bytes}}}\n"
-        )
-    };
-    let report = flown(
-        "wheelwork",
-        1_000,
-        16,
-        60.0,
-        ",\"late_ms_p99\":1.25",
-        9_400_000,
-    ) + &flown(
-        "wheelwork",
-        1_000,
-        2,
-        50.0,
-        ",\"late_ms_p99\":1.0",
-        7e6 as u64,
-    ) + &flown("dpdk", 1_000, 2, 20.0, "", 1e9 as u64)
-        + &flown("netty", 1_000, 2, 10.0, ",\"late_ms_p99\":27.3", 2e9 as u64)
-        + &flown(
-            "netty",
-            1_000,
-            16,
-            12.0,
-            ",\"late_ms_p99\":9012.0",
-            2_000_400_000,
-        );
-    assert_eq!(
-        in_flight("w11", &lines(&report))
-            .lines()
-            .skip(2)
-            .collect::<Vec<_>>(),
-        [
-            "| 1,000 | 2 | 50.0 | 20.0 | DPDK | 2.5 | 1.0 | - | 7 | 1,000 |",
-            "| 1,000 | 16 | 60.0 | 12.0 | Netty | 5.0 | 1.2 | 9,012 | 9 | 2,000 |",
-        ]
     );
     let report = line("heap", "w4", 2, 10_000, 1.0)
         + &line("netty", "w4", 2, 10_000, 1_234.5)
