@@ -1,7 +1,7 @@
 //! Retry: how often something that failed is tried again, and after which waits.
 
+use crate::spread::random;
 use crate::time::YEARS_30;
-use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 /// How often something that failed is tried again, and after which waits.
@@ -125,11 +125,6 @@ impl RetryPolicy {
         let wait = longest.mul_f64(0.5 + 0.5 * share(key, attempts));
         Some(wait.min(longest))
     }
-}
-
-/// A number that nobody foresees: the hash of nothing by new random keys.
-fn random() -> u64 {
-    RandomState::new().hash_one(())
 }
 
 /// A number from 0 to 1 that looks random: the mixing function of splitmix64 (Steele et al. 2014).

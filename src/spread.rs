@@ -1,6 +1,8 @@
-//! Spread: a part of a time that depends on a key alone.
+//! Spread: a part of a time that depends on a key alone; and a number for a part by chance.
 
-use std::time::Duration;
+use std::hash::{BuildHasher, RandomState};
+use std::process;
+use std::time::{Duration, SystemTime};
 
 /// A part of `window`, from zero up to but not including it, that depends on the key alone: the
 /// same for the same key, in each run of each program, on each machine and in each later version.
@@ -62,6 +64,12 @@ fn fmix64(mut hash: u64) -> u64 {
     hash ^= hash >> 33;
     hash = hash.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
     hash ^ hash >> 33
+}
+
+/// A number that nobody foresees. std has random keys once for each thread, and a fork copies them:
+/// so that the children of one process differ, the process and the time count, too.
+pub(crate) fn random() -> u64 {
+    RandomState::new().hash_one((process::id(), SystemTime::now()))
 }
 
 #[cfg(all(test, not(loom)))]

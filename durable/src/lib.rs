@@ -51,6 +51,7 @@ mod handler;
 #[doc(hidden)]
 pub mod internals;
 mod queue;
+mod random;
 mod runner;
 mod store;
 mod stores;

@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// The rooms of each floor: folders of `src/`, and files that stand for themselves.
 const FLOORS: [&[&str]; 6] = [
-    &["sync", "time"],
+    &["random", "sync", "time"],
     &["store"],
     &["handler", "stores"],
     &["queue"],

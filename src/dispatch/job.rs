@@ -294,9 +294,7 @@ pub(crate) fn alone<F: Fire>(fire: &F, batch: &EntryBatch, buffers: &mut Buffers
         buffers.fit_runs(GRAIN, fire);
         for entries in batch.chunks(GRAIN).take_while(|_| goes_on()) {
             buffers.clear();
-            let Some(mut portion) = buffers.portion(0) else {
-                return;
-            };
+            let mut portion = buffers.portion(0).expect("it has room for one");
             // SAFETY: the only call since the portion was cleared.
             unsafe { portion.fill(fire, entries) };
             portion.run(fire);

@@ -349,7 +349,8 @@ impl<T: Send + 'static> Started<T> {
             self.end_periodic();
         }
         // A cell that is armed from now on belongs to a schedule that takes it back. So one look at
-        // each cell is enough.
+        // each cell is enough for what is armed. (A timer that is moved to sooner, or resumed, after
+        // the look is not waited for: docs/limits.md.)
         for cell in cells.indices() {
             let waits = || {
                 let due_at = cells.with_local(|local| cells.payload_due_at(local, cell))?;

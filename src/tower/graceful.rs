@@ -4,11 +4,11 @@
 //! time.
 
 use crate::future::{Elapsed, Sleep, Timers};
+use crate::spread::random;
 use crate::time::{later, nanos};
 use pin_project_lite::pin_project;
 use std::fmt;
 use std::future::{Pending, pending};
-use std::hash::{BuildHasher, RandomState};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -179,11 +179,6 @@ impl<U: Future<Output = ()>, V: Future<Output = ()>> Future for Either<U, V> {
             Poll::Pending => this.second.poll(context),
         }
     }
-}
-
-/// Any number. `RandomState` has keys that std takes from the system.
-fn random() -> u64 {
-    RandomState::new().hash_one(0)
 }
 
 /// The part of a time that `random` is of 2^64.

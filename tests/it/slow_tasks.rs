@@ -333,8 +333,15 @@ fn what_a_blocked_pool_has_no_room_for_stays_in_the_wheel() {
         .map(|_| service.schedule(MS, || ()).unwrap())
         .collect();
     let dispatched = || service.stats().sum(|shard| shard.machinery.dispatched());
-    // All is due by now, and the shard has had its turns.
-    std::thread::sleep(MS * 50);
+    // All that there is room for waits, and the shard has no room for more.
+    let is_full = || {
+        let stats = service.stats();
+        stats.sum(|shard| shard.machinery.pool_backlog()) >= 64
+            && stats.sum(|shard| shard.machinery.held()) > 0
+    };
+    while !is_full() {
+        std::thread::sleep(MS);
+    }
     assert!((1..=ROOM).contains(&dispatched()), "{}", dispatched());
     let stats = service.stats();
     // A batch may be a little less than 1,024.

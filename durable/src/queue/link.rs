@@ -433,7 +433,7 @@ impl DurableShared {
     /// the answer is there. `None`: this thread takes the writer's turns, or the writer has ended.
     pub(crate) fn begin_alone(&self, delivery: &Delivery) -> Option<Ticket<TrialBegun>> {
         // The writer would wait for itself.
-        if TAKES_TURNS_OF.get() == ptr::from_ref(self) as usize {
+        if self.takes_turns() {
             return None;
         }
         let crashes = delivery.row.crashes.saturating_add(1);

@@ -481,12 +481,7 @@ impl Ownership for Fleet {
     /// nothing is being handled. Until then they are handed out as the others.
     fn give_back_idle(&mut self, core: &mut Core) -> Result<(), StoreError> {
         let elapsed = core.shared.elapsed();
-        let is_idle = |owned: &&Owned| {
-            let partition = owned.lease.partition;
-            let is_busy = core.window.has_of(partition) || core.aside.has_answer_of(partition);
-            !is_busy || is_broken(DurableFault::LeaseGivenEarly)
-        };
-        let goes = |owned: &&Owned| !owned.wants.is_empty() && is_idle(owned);
+        let goes = |owned: &&Owned| !owned.wants.is_empty() && is_idle(core, owned);
         let away: Vec<_> = (core.owned.iter().filter(goes))
             .map(|owned| (owned.lease, owned.wants.clone()))
             .collect();
@@ -497,13 +492,8 @@ impl Ownership for Fleet {
             lose(core, &partitions);
             shared(&mut *core.store)?.give_away(&away)?;
         }
-        let is_idle = |owned: &&Owned| {
-            let partition = owned.lease.partition;
-            let is_busy = core.window.has_of(partition) || core.aside.has_answer_of(partition);
-            !is_busy || is_broken(DurableFault::LeaseGivenEarly)
-        };
         let free: Vec<Lease> = (core.owned.iter().rev())
-            .filter(is_idle)
+            .filter(|owned| is_idle(core, owned))
             .map(|owned| owned.lease)
             .take(self.surplus)
             .collect();
@@ -681,4 +671,11 @@ fn is_behind(core: &Core) -> bool {
         && core.window.room() > 0
         && has_rights(core)
         && core.owned.iter().any(is_behind)
+}
+
+/// Whether nothing of a partition is being handled, so that it may be given back.
+fn is_idle(core: &Core, owned: &Owned) -> bool {
+    let partition = owned.lease.partition;
+    let is_busy = core.window.has_of(partition) || core.aside.has_answer_of(partition);
+    !is_busy || is_broken(DurableFault::LeaseGivenEarly)
 }

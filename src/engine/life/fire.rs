@@ -136,9 +136,7 @@ impl<T: Send + 'static> Engine<T> {
                 continue;
             }
             grains.clear();
-            let Some(mut grain) = grains.grain(0) else {
-                return;
-            };
+            let mut grain = grains.grain(0).expect("it has room for one");
             // SAFETY: the only call since the grain was cleared.
             unsafe { grain.fill(|filling| some.for_each(|payload| filling.add(payload))) };
             self.run(0, &grain);

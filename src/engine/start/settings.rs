@@ -90,6 +90,7 @@ impl fmt::Debug for Settings {
             .field("wakeups", &self.wakeups)
             .field("boot_time", &self.boot_time)
             .field("max_pending", &self.max_pending)
+            .field("relief_threads", &self.relief_threads)
             .finish_non_exhaustive()
     }
 }

@@ -3,13 +3,15 @@
 //! the crate `postgres`.
 
 use super::acknowledge::{AckError, AckSettings, acknowledge};
-use super::session::{CLIENT_CHECK, Connect, Texts};
+use super::session::{ANSWER_MAX, CLIENT_CHECK, Connect, Texts, set};
 use crate::store::write::Write;
 use std::error::Error as StdError;
 use std::fmt;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
+use tokio::time::timeout;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error, IsolationLevel, Row, ToStatement, Transaction};
 
@@ -353,23 +355,38 @@ impl HandlerDatabase {
         }
     }
 
-    /// Connects.
+    /// Connects. A server that stands still is waited for as a session waits.
     pub(crate) fn connect(&self) -> Result<HandlerConnection, Box<dyn StdError + Send + Sync>> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        let connected = runtime.block_on((self.connect)(Arc::new(|| {})))?;
-        runtime.spawn(connected.driver);
-        // (A database without such a setting does without.)
-        let _ = runtime.block_on(connected.client.batch_execute(CLIENT_CHECK));
+        let connect = async {
+            let connected = (self.connect)(Arc::new(|| {})).await?;
+            let driver = tokio::spawn(connected.driver);
+            set(&connected.client, CLIENT_CHECK)
+                .await
+                .inspect_err(|_| driver.abort())?;
+            Ok::<_, Error>(connected.client)
+        };
+        let client = answered(&runtime, connect)??;
         Ok(HandlerConnection {
-            client: connected.client,
+            client,
             runtime: Some(runtime),
             texts: self.texts.clone(),
             ack: self.ack.clone(),
             has_ended: true,
         })
     }
+}
+
+/// What the database answers. An error if it does not answer in time: a server may stand still,
+/// while its system keeps the connection alive.
+fn answered<R>(
+    runtime: &Runtime,
+    asked: impl Future<Output = R>,
+) -> Result<R, Box<dyn StdError + Send + Sync>> {
+    let answer = runtime.block_on(async { timeout(ANSWER_MAX, asked).await });
+    answer.map_err(|_| format!("PostgreSQL did not answer within {ANSWER_MAX:?}").into())
 }
 
 /// A connection of handlers, of which one at a time uses it.
@@ -406,7 +423,7 @@ impl HandlerConnection {
         let begin = begin.isolation_level(IsolationLevel::ReadCommitted);
         Ok(PostgresTransaction {
             runtime,
-            inner: runtime.block_on(begin.start())?,
+            inner: answered(runtime, begin.start())??,
             texts: &self.texts,
             ack: &self.ack,
             has_ended: &mut self.has_ended,
@@ -422,8 +439,7 @@ impl HandlerConnection {
         {
             // Its COMMIT has failed, say.
             let rollback = self.client.batch_execute("ROLLBACK");
-            let done =
-                runtime.block_on(async { tokio::time::timeout(ROLLBACK_MAX, rollback).await });
+            let done = runtime.block_on(async { timeout(ROLLBACK_MAX, rollback).await });
             self.has_ended = matches!(done, Ok(Ok(())));
         }
         self.has_ended

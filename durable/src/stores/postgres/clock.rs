@@ -27,6 +27,9 @@ const DRIFT: f64 = 500e-6;
 /// How far they run apart while one is slewed: chrony's `maxslewrate` of 83,333 ppm, and a drift.
 const SLEW: f64 = 84e-3;
 
+/// In seconds since 1970: later than any time of a row.
+const LATEST: f64 = 1e12;
+
 /// While something is due soon the clock is read so often.
 pub(super) const READ_EVERY: Duration = Duration::from_millis(10);
 
@@ -256,8 +259,9 @@ impl DatabaseClock {
     }
 }
 
+/// Seconds since 1970. What is before that is 1970; of what is beyond all times it is a late one.
 fn system_time(seconds: f64) -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::try_from_secs_f64(seconds).unwrap_or_default()
+    SystemTime::UNIX_EPOCH + Duration::from_secs_f64(seconds.clamp(0.0, LATEST))
 }
 
 impl StoreClock for DatabaseClock {

@@ -1,13 +1,14 @@
 //! Connect: the settings of a store, and how its connections are made.
 
 use super::clock::DatabaseClock;
-use super::leases::{Leases, random, random_node};
+use super::leases::{Leases, random_node};
 use super::migrations::PARTITIONS;
 use super::migrations::schema::{self, Reached, Wanted};
 use super::migrations::steps::{STEPS, Step};
 use super::session::{Cancel, Connect, Connected, Patience, Session, apart};
 use super::statements;
 use super::store::{KnownRules, Postgres, Waiting};
+use crate::random::random;
 use crate::store::contract::{StoreCause, StoreError, StoreSize};
 use crate::store::why::with_causes;
 use std::fmt;

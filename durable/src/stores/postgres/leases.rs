@@ -15,11 +15,10 @@ use super::statements::lease::{
     OtherNodes, Others, Own, Renew, Take,
 };
 use super::statements::rows::{gate, partition};
+use crate::random::random;
 use crate::store::contract::{Lease, LeaseNews, StoreError};
 use crate::store::row::Partition;
 use std::collections::BTreeMap;
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_postgres::Error;
@@ -357,11 +356,6 @@ impl Leases {
         }
         is_news
     }
-}
-
-/// A number that nobody can guess.
-pub(super) fn random() -> u64 {
-    RandomState::new().build_hasher().finish()
 }
 
 /// A name for a node.

@@ -27,7 +27,7 @@ const BACKOFF: Duration = Duration::from_millis(2);
 const BACKOFF_MAX: Duration = Duration::from_millis(500);
 
 /// A statement that has had no answer for so long is taken for lost.
-const ANSWER_MAX: Duration = Duration::from_secs(30);
+pub(super) const ANSWER_MAX: Duration = Duration::from_secs(30);
 
 /// So long is waited for it to be cancelled, before it is sent again.
 const CANCEL_MAX: Duration = Duration::from_secs(2);
@@ -52,6 +52,29 @@ const SETTINGS: [&str; 8] = [
     "SET enable_mergejoin = off",
     "SET jit = off",
 ];
+
+/// Sets a setting of a session. A database that has no such setting does without.
+pub(super) async fn set(client: &Client, setting: &str) -> Result<(), Error> {
+    match client.batch_execute(setting).await {
+        Err(error) if !is_unknown(&error) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a database has no such statement, setting or function: it is not PostgreSQL, or an older
+/// one.
+pub(super) fn is_unknown(error: &Error) -> bool {
+    let unknown = [
+        &SqlState::FEATURE_NOT_SUPPORTED,
+        // A setting that its system does not have, or one of a table.
+        &SqlState::INVALID_PARAMETER_VALUE,
+        &SqlState::SYNTAX_ERROR,
+        &SqlState::UNDEFINED_FUNCTION,
+        &SqlState::UNDEFINED_OBJECT,
+        &SqlState::UNDEFINED_PARAMETER,
+    ];
+    error.code().is_some_and(|code| unknown.contains(&code))
+}
 
 /// A connection that was made.
 pub(super) struct Connected {
@@ -320,12 +343,11 @@ impl Session {
                 let connected = connect(Arc::new(|| {})).await?;
                 let client = connected.client;
                 let driver = tokio::spawn(connected.driver);
-                // (A database without such a setting does without.)
                 for setting in SETTINGS {
-                    let _ = client.batch_execute(setting).await;
+                    set(&client, setting).await?;
                 }
                 // A node that stands still in a transaction has leases locked, which others want.
-                let _ = client.batch_execute(&idle).await;
+                set(&client, &idle).await?;
                 let mut live = Live {
                     client,
                     driver,

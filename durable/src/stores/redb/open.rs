@@ -9,6 +9,7 @@ use super::state::StoreState;
 use super::steps::{self, FLOOR_MIN, FORMAT, Numbers};
 use super::tables::{META, RECENT, STATE, STEP_BY, TOMBSTONES, WriteTables, damaged, recent_row};
 use super::tombstones::EndedLog;
+use crate::random::random;
 use crate::store::contract::StoreError;
 use crate::store::rule::Rules;
 use redb::{Database, Error, ReadTransaction, ReadableDatabase, ReadableTable, TableHandle};
@@ -199,7 +200,7 @@ pub(super) fn ours(
 /// The first number that is given after `last`. It is some way off, by chance: files have no
 /// numbers in common, nor has a file what a copy of it has given since.
 pub(super) fn first_number(last: u64) -> u64 {
-    let random = steps::random();
+    let random = random();
     // Number 0 is left out: the position of its row could be that before all rows.
     match last {
         0 => 1 + (random >> 2),

@@ -18,9 +18,8 @@
 use super::bytes::Flaw;
 use super::state;
 use super::tables::{FLOOR, IDENTITY, META, STEP, STEP_BY, damaged};
+use crate::random::random;
 use redb::{Database, Error, ReadTransaction, ReadableTable, Table, WriteTransaction};
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher};
 
 pub(super) use super::tables::FLOOR_BY;
 
@@ -66,11 +65,6 @@ fn step_4(transaction: &WriteTransaction) -> Result<(), Error> {
     let mut meta = transaction.open_table(META)?;
     meta.insert(IDENTITY, &*state::encode_part(identity.as_flattened()))?;
     Ok(())
-}
-
-/// 64 bits by chance, from the system's.
-pub(super) fn random() -> u64 {
-    RandomState::new().build_hasher().finish()
 }
 
 /// The numbers of a file.

@@ -8,10 +8,9 @@
 
 use super::steps::Step;
 use super::tables;
-use crate::stores::postgres::session::{Live, Trouble, trouble};
+use crate::stores::postgres::session::{Live, Trouble, is_unknown, trouble};
 use std::fmt::Write as _;
 use tokio_postgres::Error;
-use tokio_postgres::error::SqlState;
 
 /// What says in the schema which program has done something.
 pub(in crate::stores::postgres) const PROGRAM: &str =
@@ -80,20 +79,6 @@ fn last(schema: &str, partitions: u32, step: &Step) -> Vec<String> {
 /// The text that asks to close the schema for programs below a number.
 fn close(schema: &str, number: i64) -> String {
     format!("SELECT {schema}.wheelwork_close({number}, '{PROGRAM}')")
-}
-
-/// Whether a database has no such statement, or no such function: it is not PostgreSQL.
-fn is_unknown(error: &Error) -> bool {
-    let unknown = [
-        &SqlState::FEATURE_NOT_SUPPORTED,
-        // A setting of a table.
-        &SqlState::INVALID_PARAMETER_VALUE,
-        &SqlState::SYNTAX_ERROR,
-        &SqlState::UNDEFINED_FUNCTION,
-        &SqlState::UNDEFINED_OBJECT,
-        &SqlState::UNDEFINED_PARAMETER,
-    ];
-    error.code().is_some_and(|code| unknown.contains(&code))
 }
 
 /// Tries once to make a step. Unless it is made, nothing is changed, and the floor neither.
