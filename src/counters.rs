@@ -56,8 +56,8 @@ pub(crate) trait CounterSet: Default {
 
 /// The sets of counters of all threads, past ones included.
 pub(crate) struct Registry<C> {
-    /// A spin lock around `sets`. Held for some nanoseconds: at a thread's first call, at its end,
-    /// and while the sets are read.
+    /// A lock around `sets`. Held for some nanoseconds at a thread's first call and at its end, and
+    /// for some nanoseconds for each set while the sets are read. Who finds it held sleeps.
     taken: CountLock,
     sets: UnsafeCell<Sets<C>>,
     made_in: Process,

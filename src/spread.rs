@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::process;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// A part of `window`, from zero up to but not including it, that depends on the key alone: the
 /// same for the same key, in each run of each program, on each machine and in each later version.
@@ -67,9 +67,9 @@ fn fmix64(mut hash: u64) -> u64 {
 }
 
 /// A number that nobody foresees. std has random keys once for each thread, and a fork copies them:
-/// so that the children of one process differ, the process and the time count, too.
+/// so that the children of one process differ, the process counts, too.
 pub(crate) fn random() -> u64 {
-    RandomState::new().hash_one((process::id(), SystemTime::now()))
+    RandomState::new().hash_one(process::id())
 }
 
 #[cfg(all(test, not(loom)))]

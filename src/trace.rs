@@ -15,9 +15,9 @@
 //! All events have the target `wheelwork` and the field `service`, which is the builder's
 //! [`name`](crate::Builder::name). The thread that notices an event sends it. Start, stop, and what
 //! a stop fires are told on the calling thread (of a `stop_async` the last two on its own thread,
-//! `wheelwork-stop`), all else on the service's, and so to the global subscriber. On a manual clock
-//! it goes to the subscriber of the thread that moves the clock. If a subscriber panics, that
-//! counts as a panic of a hook.
+//! `wheelwork-stop`), all else on the service's (a panic of async code on the runtime's), and so to
+//! the global subscriber. On a manual clock it goes to the subscriber of the thread that moves the
+//! clock. If a subscriber panics, that counts as a panic of a hook.
 //!
 //! | level | when | fields |
 //! |---|---|---|

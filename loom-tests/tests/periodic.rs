@@ -228,6 +228,29 @@ fn last_run_against_upkeep() {
     assert_eq!(service.stats().panics, 0, "loom complained inside the run");
 }
 
+/// A timer for a time of day that is paused in its look, and a stop that fires all.
+fn look_of_day_against_pause_and_fire_all() {
+    let world = World::of_day(true);
+    let worker = world.worker();
+    _ = world.service.pause(world.id);
+    assert!(world.service.stop_with(StopPolicy::FireAll).is_empty());
+    worker.join().unwrap();
+    assert_eq!(world.runs.counts(), [1], "it fires once");
+    assert!(!world.service.is_pending(world.id), "it is still armed");
+    world.no_panics();
+}
+
+/// The same for one that is periodic, and is paused in its run.
+fn run_against_pause_and_fire_all() {
+    let world = World::new();
+    let worker = world.worker();
+    _ = world.service.pause(world.id);
+    assert!(world.service.stop_with(StopPolicy::FireAll).is_empty());
+    worker.join().unwrap();
+    assert!(!world.service.is_pending(world.id), "it is still armed");
+    world.no_panics();
+}
+
 #[test]
 fn a_runs_page_stays() {
     explore_service(Some(3), last_run_against_upkeep);
@@ -325,6 +348,36 @@ fn broken_look_of_a_look_for_a_cancel() {
         "one of both",
         Some(2),
         look_of_day_against_cancel_and_fire_all,
+    );
+}
+
+#[test]
+fn a_pause_in_a_look_and_a_stop_that_fires_all() {
+    explore_service(Some(3), look_of_day_against_pause_and_fire_all);
+}
+
+#[test]
+fn broken_fence_of_a_look_that_was_paused() {
+    service_must_fail(
+        Fault::RunPausedWithoutFence,
+        "it fires once",
+        Some(3),
+        look_of_day_against_pause_and_fire_all,
+    );
+}
+
+#[test]
+fn a_pause_in_a_run_and_a_stop_that_fires_all() {
+    explore_service(Some(3), run_against_pause_and_fire_all);
+}
+
+#[test]
+fn broken_fence_of_a_run_that_was_paused() {
+    service_must_fail(
+        Fault::RunPausedWithoutFence,
+        "it is still armed",
+        Some(3),
+        run_against_pause_and_fire_all,
     );
 }
 

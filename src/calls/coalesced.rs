@@ -36,7 +36,7 @@ struct Closure {
 /// make one. Clones share the closure.
 ///
 /// [`call`](Self::call) calls for a run, on any thread. The closure runs where the tasks of its
-/// service run, never on the calling thread. Two runs are never in progress at once. Each call is
+/// service run, never inside the call. Two runs are never in progress at once. Each call is
 /// followed by a run that begins after it, so what was written before the call is seen by the run.
 ///
 /// Dropping it, and all its clones, does not call a run off; [`cancel`](Self::cancel) does.
@@ -188,6 +188,10 @@ impl Coalesced {
     /// the service is stopped or full. After `Full`, the next call that succeeds leads to the run
     /// for this one too. The same holds for a call that another thread makes while the service
     /// refuses this one, and that returns `Ok`.
+    ///
+    /// While the timer of an earlier call is there, a call returns `Ok`. No run follows if a stop
+    /// has handed that timer back, unless you run the task that was handed back. None follows in a
+    /// process that was forked off.
     pub fn call(&self) -> Result<(), ScheduleError<()>> {
         let closure = &self.0;
         let now_ns = closure.service.soon_ns();

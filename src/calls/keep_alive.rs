@@ -66,7 +66,8 @@ impl<T: Send + 'static> ServiceHandle<T> {
 impl<T: Send + 'static> KeepAlive<T> {
     /// Something has come: the next run comes when the delay has passed from now on. (A run that
     /// waits for a worker does not come then.) `false`: a run is in progress, and the next one
-    /// comes the delay after its end; or the service has been stopped.
+    /// comes the delay after its end; or the timer has ended: the service has been stopped,
+    /// `cancel_all` has cancelled it, or an executor has dropped its run.
     ///
     /// Takes no lock, from any thread. Cost: a [`reschedule`](ServiceHandle::reschedule) to a later
     /// time. It sends no message until the timer has been moved on by more than 262,143 ticks.

@@ -329,6 +329,11 @@ impl<T> CellRef<'_, T> {
         self.claim(|word| self.birth(word) == birth || broken(Fault::ClaimIgnoresGeneration))
     }
 
+    /// The same, unless it is RUNNING.
+    pub(crate) fn claim_waiting_id(&self, birth: u64) -> Option<Claimed<T>> {
+        self.claim(|word| self.birth(word) == birth && !word.runs())
+    }
+
     /// Claims for the holder of an id who wants the payload back. A periodic timer has none, and is
     /// not claimed.
     #[inline]

@@ -9,7 +9,7 @@ use super::content::Content;
 use super::state::{CellRef, DueAt, Filed};
 use super::word::{LAG_MAX, State, Word};
 use crate::entry::Entry;
-use crate::repeat::Repeat;
+use crate::repeat::{Repeat, RunStep};
 use crate::sync::{Fault, Ordering, broken};
 
 /// What a re-arm did.
@@ -60,6 +60,17 @@ impl<T> CellRef<'_, T> {
     /// RearmFile).
     #[inline(always)]
     pub(crate) fn rearm(&self, birth: u64, deadline: u64) -> Rearmed {
+        self.rearm_if(birth, deadline, |_| true)
+    }
+
+    /// The same, if it is due at the tick `from`. (One that is moved just then goes where that move
+    /// sends it.)
+    pub(crate) fn rearm_from(&self, birth: u64, from: u64, deadline: u64) -> Rearmed {
+        self.rearm_if(birth, deadline, |present| present == from)
+    }
+
+    #[inline(always)]
+    fn rearm_if(&self, birth: u64, deadline: u64, moves: impl Fn(u64) -> bool) -> Rearmed {
         let mut word = self.load();
         loop {
             if self.birth(word) != birth {
@@ -77,6 +88,9 @@ impl<T> CellRef<'_, T> {
             }
             let due_at = self.due_at();
             let present = due_at.deadline() + word.lag();
+            if !moves(present) {
+                return Rearmed::Gone;
+            }
             let later = deadline >= present && deadline - due_at.deadline() <= LAG_MAX;
             // RearmLag or RearmHold.
             let next = if later {
@@ -246,6 +260,16 @@ impl<T> CellRef<'_, T> {
         }
         // SAFETY: the caller's promise.
         unsafe { self.pause_after_run(word, repeat, left_ns) }.map(|()| NotFiled::Paused)
+    }
+
+    /// What to do with a run that has begun and whose closure was not called so far: the timer may
+    /// have been cancelled or paused since.
+    pub(crate) fn run_step(&self) -> RunStep {
+        match self.load().state() {
+            State::Running => RunStep::Run,
+            State::Paused => RunStep::Wait,
+            _ => RunStep::End,
+        }
     }
 
     /// After the last run, or instead of it: frees the cell. Returns its index for the caller to

@@ -279,6 +279,22 @@ fn less_late_is_filed_anew() {
     assert_eq!(armed.word().lag(), 0);
 }
 
+/// A set clock moves only what nobody else has moved.
+#[test]
+fn a_move_from_a_tick_needs_that_tick() {
+    let armed = Fixture::armed(100);
+    assert!(matches!(
+        armed.cell().rearm(GENERATION, 300),
+        Rearmed::Done { .. }
+    ));
+    for from in [100, 299, 301] {
+        let rearmed = armed.cell().rearm_from(GENERATION, from, 50);
+        assert!(matches!(rearmed, Rearmed::Gone));
+    }
+    let rearmed = armed.cell().rearm_from(GENERATION, 300, 50);
+    assert!(matches!(rearmed, Rearmed::Refiled { new, .. } if new == filed(50, GENERATION + 1)));
+}
+
 #[test]
 fn an_entry_that_comes_too_early_goes_to_the_deadline() {
     let armed = Fixture::armed(100);
@@ -504,6 +520,7 @@ fn a_periodic_timer_is_cancelled_while_it_waits_and_while_it_runs() {
         // Before the run has begun.
         let armed = Fixture::repeating(100);
         armed.wait_to_run(100, GENERATION);
+        assert!(armed.cell().claim_waiting_id(GENERATION + 1).is_none());
         let claimed = cancel(armed.cell()).expect("it waits to run");
         assert!(matches!(claimed.content, Some(Content::Repeat(_))));
         assert_eq!(

@@ -4,7 +4,7 @@ use super::grain::Grain;
 use crate::entry::Entry;
 
 /// Threads that run jobs are counted in two halves. All threads of one job are counted in one half.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Half(pub(crate) usize);
 
 /// Fires due entries: claims them, and runs their tasks. Does not unwind.

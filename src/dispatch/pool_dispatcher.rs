@@ -37,7 +37,8 @@ pub(crate) struct PoolDispatcher<F: Fire, S: Spawn> {
 }
 
 impl<F: Fire, S: Spawn> PoolDispatcher<F, S> {
-    /// A dispatcher on this pool. `waiting` counts the batches that wait: at most `waiting_max`.
+    /// A dispatcher on this pool. `waiting` counts the batches that wait. While they are
+    /// `waiting_max` or more, there is no room.
     pub(crate) fn new(
         fire: Arc<F>,
         pool: S,

@@ -12,8 +12,9 @@ pub(crate) const GRAIN: usize = 3;
 /// and a burst spreads over the pool.
 pub(crate) const BATCH: usize = 1024;
 
-/// Batches of a shard that may wait for a worker: some milliseconds of work for two workers. A job
-/// that has begun does not count, however long it takes.
+/// While this many batches of a shard wait for a worker, there is no room for more: they are some
+/// milliseconds of work for two workers. A job that has begun does not count, however long it
+/// takes.
 pub(crate) const WAITING_MAX: usize = 64;
 
 /// Due entries on their way to a worker.

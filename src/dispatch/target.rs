@@ -69,13 +69,13 @@ impl Dispatch {
     /// - `execute` may run jobs on any thread, at any time, in any order. Jobs do not unwind.
     /// - `execute` is called on the shard's thread and on threads that run jobs, so it should be
     ///   quick. If it runs the job before it returns, it works like [`Dispatch::Inline`].
-    /// - While 64 jobs of a shard have not begun, the shard gives no more. Due timers then wait in
-    ///   its wheel.
+    /// - While 64 or more jobs of a shard have not begun (at most 70), the shard gives no more. Due
+    ///   timers then wait in its wheel.
     /// - A job may offer work to idle threads, by further jobs. A further job that runs late has
     ///   nothing to do. If one is dropped, its timers go without that help, and nothing is lost.
     /// - A job that is dropped before it runs drops the payloads of its timers. The timers count as
     ///   fired, and in [`TimerCounts::dropped`](crate::TimerCounts::dropped). A dropped run of a
-    ///   periodic timer ends the timer.
+    ///   periodic timer ends the timer, and no hook tells of that.
     /// - A panic of `execute` counts in [`Stats::hook_panics`](crate::Stats::hook_panics).
     ///
     /// Cost: two allocations more for each batch of up to 1,024 due timers.

@@ -9,7 +9,6 @@ use super::id::TimerId;
 use crate::cold_drop::ColdDrop;
 use crate::dispatch::inside::inside;
 use crate::repeat::NextLook;
-use crate::shard::Count;
 use crate::shard::turn::Shard;
 use crate::shard::worker::turn;
 use crate::sync::{Fault, Mutex, broken};
@@ -60,10 +59,12 @@ impl<T: Send + 'static> Engine<T> {
         let now = self.tick.deadline(Nanos(self.clock.now_ns() + 1)).0;
         let bring = |id, next_look: &NextLook| {
             let deadline = self.deadline_of(id);
-            if deadline.is_some_and(|deadline| deadline > now && next_look.is_at(deadline)) {
+            let is_ahead = |&deadline: &u64| deadline > now && next_look.is_at(deadline);
+            if let Some(deadline) = deadline.filter(is_ahead) {
                 next_look.bring_to(now);
+                // Unless a user moves it meanwhile.
                 self.cells
-                    .with_local(|local| self.cells.rearm(local, id, now));
+                    .with_local(|local| self.cells.rearm_from(local, id, deadline, now));
             }
         };
         timers.for_each(&|id| self.is_pending(id), &bring);
@@ -87,7 +88,7 @@ impl<T: Send + 'static> Driven for ManualShards<T> {
             for shard in &mut *shards {
                 let turn = turn(shard, &self.engine.clock);
                 pass = pass.and(Pass {
-                    has_fired: turn.dispatched > 0,
+                    dispatched: turn.dispatched as u64,
                     is_more: turn.more && !turn.held,
                     is_held: turn.held,
                 });
@@ -133,13 +134,5 @@ impl<T: Send + 'static> Driven for ManualShards<T> {
 
     fn wall_was_set(&self) {
         self.engine.wall_was_set();
-    }
-
-    fn dispatched(&self) -> u64 {
-        self.engine
-            .counters
-            .iter()
-            .map(|counters| counters.get(Count::Dispatched))
-            .sum()
     }
 }

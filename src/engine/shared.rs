@@ -39,7 +39,8 @@ pub(crate) struct Shared {
     tag: NonZeroU32,
     /// `OPEN`; or `DRAINS`, `CLOSED` or `FIRES_ALL`, and no timer is accepted. It only rises.
     closed: AtomicU32,
-    stopped: AtomicBool,
+    /// `OPEN`; or `CLOSED` or `FIRES_ALL`, as the first stop has decided.
+    stopped: AtomicU32,
     /// Whether StopClaim is over.
     claimed: AtomicBool,
     ports: Box<[ShardPort]>,
@@ -80,7 +81,7 @@ impl Shared {
         let shared = Self {
             tag,
             closed: AtomicU32::new(OPEN),
-            stopped: AtomicBool::new(false),
+            stopped: AtomicU32::new(OPEN),
             claimed: AtomicBool::new(false),
             ports: ports.into(),
             depot: Arc::new(Depot::new()),
@@ -104,6 +105,11 @@ impl Shared {
     /// threads that used the service, and waits for none of them.
     pub(crate) fn is_forked(&self) -> bool {
         self.made_in.is_forked()
+    }
+
+    /// Whether every timer is refused: the service is closed, or this is a copy that fires nothing.
+    pub(crate) fn refuses_all(&self) -> bool {
+        self.is_closed() || self.is_forked() && !self.is_on_manual_clock
     }
 
     /// A thread's first call. In a process that was forked off: closes the service, which fires
@@ -222,7 +228,7 @@ impl Shared {
     #[inline]
     pub(crate) fn is_stopped(&self) -> bool {
         // Ordering: Relaxed. A shard that sees it late takes one more turn.
-        self.stopped.load(Ordering::Relaxed)
+        self.stopped.load(Ordering::Relaxed) != OPEN
     }
 
     /// StopMark, StopFence, of a drain. No timer is accepted any more. The caller sees the timers
@@ -240,15 +246,19 @@ impl Shared {
 
     /// StopMark, StopFence. Returns whether this is the first stop.
     pub(crate) fn stop(&self, fires_all: bool) -> bool {
-        // Ordering: Relaxed (StopMark). The swap decides which stop is the first. StopFence orders
-        // it for shards that sleep.
-        let first = !self.stopped.swap(true, Ordering::Relaxed);
-        self.close_for(if first && fires_all {
-            FIRES_ALL
-        } else {
-            CLOSED
+        let mark = if fires_all { FIRES_ALL } else { CLOSED };
+        // Ordering: Relaxed (StopMark). The exchange decides which stop is the first. StopFence
+        // orders it for shards that sleep.
+        let stopped =
+            self.stopped
+                .compare_exchange(OPEN, mark, Ordering::Relaxed, Ordering::Relaxed);
+        // A further stop marks what the first one has decided, which may not have marked it yet. By
+        // another mark a run would end a timer that is to fire.
+        self.close_for(match stopped {
+            Err(first) => first,
+            Ok(_) => mark,
         });
-        first
+        stopped.is_ok()
     }
 
     /// StopClaim of the first stop is over: notes that it has claimed everything.

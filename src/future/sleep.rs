@@ -94,7 +94,7 @@ impl Sleep {
     }
 
     /// Pauses it: it is not ready until [`resume`](Self::resume), which goes on with the time that
-    /// is left now. Returns `false` if it is paused already, or if its deadline has passed.
+    /// is left now. Returns `false` if it is paused already, or [is elapsed](Self::is_elapsed).
     ///
     /// [`reset`](Self::reset) and [`reset_at`](Self::reset_at) of a paused sleep set what is left,
     /// and it stays paused. Costs a [pause](crate::ServiceHandle::pause) of its timer.

@@ -32,8 +32,8 @@ pin_project! {
     /// [`start_async`](crate::Periodic::start_async) hand it to the closure that spawns it. It is a
     /// future without a result.
     ///
-    /// It never panics: a panic of the async code ends it, and counts as one of the service's tasks
-    /// ([`Stats::panics`](crate::Stats::panics), [`on_panic`](crate::Builder::on_panic)).
+    /// Its polls never panic: a panic of the async code ends it, and counts as one of the service's
+    /// tasks ([`Stats::panics`](crate::Stats::panics), [`on_panic`](crate::Builder::on_panic)).
     ///
     /// # Example
     /// See [`schedule_async`](crate::ServiceHandle::schedule_async).

@@ -366,7 +366,7 @@ fn manual<T: Send + 'static>(service: &TimerService<T>) -> &ManualShards<T> {
 /// One turn of each shard of a service on a manual clock.
 pub fn take_turn<T: Send + 'static>(service: &TimerService<T>) -> bool {
     let pass = manual(service).turn();
-    pass.has_fired || pass.is_more
+    pass.dispatched > 0 || pass.is_more
 }
 
 /// How many messages the first shard has drained.

@@ -11,7 +11,8 @@ pin_project! {
     ///
     /// A poll asks the stream first. So an operation that is ready at once costs no timer, and
     /// bytes that are there when a time is over are still read, unless the stream is too old. After
-    /// an error the stream is still there: a server may write a last message.
+    /// an error the stream is still there: a server may write a last message. (When the stream is
+    /// too old, it can only do so by [`get_mut`](TimeoutIo::get_mut).)
     ///
     /// An error comes to the operations that wait. If none waits when a time is over, the next one
     /// that has to wait fails.

@@ -227,7 +227,8 @@ impl HistogramReport {
 
     /// Hands the histogram of a recorder what has come since the last report: for each value the
     /// end of its bucket, in seconds, which is at most a quarter above the truth (or 1 us), and
-    /// never below. Costs one call for each bucket that has changed.
+    /// never below. Beyond 18 min it is the greatest value so far. Costs one call for each bucket
+    /// that has changed.
     ///
     /// # Panics
     /// If the recorder panics.

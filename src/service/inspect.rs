@@ -57,8 +57,8 @@ impl<T: Send + 'static> ServiceHandle<T> {
     /// thread or the shard was held up just then, by that time. Then the answer is too short. The
     /// timer does not fire early.
     ///
-    /// Cost: two looks at the timer's cell. While another thread moves the timer, the call waits
-    /// some nanoseconds for it.
+    /// Cost: two looks at the timer's cell. If another thread moves, pauses or resumes the timer at
+    /// that moment, the call sleeps for some 0.1 ms.
     ///
     /// # Example
     /// ```
@@ -148,8 +148,8 @@ impl<T: Send + 'static> ServiceHandle<T> {
     }
 
     /// Whether the service has been stopped: from the moment in which a `stop`, or a drain, begins,
-    /// and for ever after. Every timer is refused then. Tasks may still run: those of a drain, and
-    /// those for which the stop waits. Cost: a load.
+    /// and for ever after; and in a process that was forked off. Every timer is refused then. Tasks
+    /// may still run: those of a drain, and those for which the stop waits. Cost: some loads.
     ///
     /// # Example
     /// ```
@@ -162,7 +162,7 @@ impl<T: Send + 'static> ServiceHandle<T> {
     /// ```
     #[must_use]
     pub fn is_stopped(&self) -> bool {
-        self.engine.cells.shared.is_closed()
+        self.engine.cells.shared.refuses_all()
     }
 
     /// The number of shards.

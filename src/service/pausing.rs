@@ -37,8 +37,8 @@ impl<T: Send + 'static> ServiceHandle<T> {
     ///
     /// Any thread may call this. It takes no lock, with the exceptions that
     /// [`cancel`](Self::cancel) names. Cost: a reading of the clock, two compare-and-swaps and one
-    /// message. While another thread moves the timer, pauses or resumes it, the call waits some
-    /// nanoseconds for that thread.
+    /// message. If another thread moves, pauses or resumes the timer at that moment, the call
+    /// sleeps for some 0.1 ms.
     ///
     /// # Example
     /// ```

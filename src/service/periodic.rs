@@ -301,7 +301,7 @@ impl PeriodicRun<'_> {
         self.id
     }
 
-    /// The time for which the run is meant, not rounded to a tick.
+    /// The time for which the run is meant, not rounded to a tick unless the timer was moved.
     ///
     /// # Example
     /// ```

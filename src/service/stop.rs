@@ -46,8 +46,9 @@ pub enum StopPolicy {
     /// otherwise the call never returns.
     Drain(Duration),
     /// As [`Drain`](Self::Drain), but periodic timers, timers for a time of day and those of
-    /// calendars go on until the drain is over: a heartbeat that goes on while requests end. The
-    /// drain does not wait for them, however soon they are due.
+    /// calendars go on until the drain is over: a heartbeat that goes on while requests end. A
+    /// second stop with `Drain` ends them sooner. The drain does not wait for them, however soon
+    /// they are due.
     DrainWithPeriodic(Duration),
     /// Timers fire at once on the calling thread, whatever their deadlines. Nothing is handed back.
     ///
@@ -118,8 +119,8 @@ impl<T: Send + 'static> TimerService<T> {
     ///    dropped.
     ///
     /// A second call waits for the first and returns nothing. A stop that does not drain ends a
-    /// drain at once, and hands back what has not fired. Of several drains the first one that is
-    /// over ends the others, and hands back. The other calls return nothing then.
+    /// drain at once, and hands back what has not fired, or fires it. Of several drains the first
+    /// one that is over ends the others, and hands back. The other calls return nothing then.
     ///
     /// **Inside a task** the call waits for nobody, since others may wait for this task. No further
     /// timer is claimed, but tasks of timers that were claimed before may still run. A later call
@@ -349,8 +350,8 @@ impl<T: Send + 'static> Started<T> {
             self.end_periodic();
         }
         // A cell that is armed from now on belongs to a schedule that takes it back. So one look at
-        // each cell is enough for what is armed. (A timer that is moved to sooner, or resumed, after
-        // the look is not waited for: docs/limits.md.)
+        // each cell is enough for what is armed. (A timer that is moved to sooner, or resumed,
+        // after the look is not waited for: docs/limits.md.)
         for cell in cells.indices() {
             let waits = || {
                 let due_at = cells.with_local(|local| cells.payload_due_at(local, cell))?;

@@ -77,9 +77,11 @@ impl<T: Send + 'static> TimerService<T> {
     /// the future is polled or not, and if the future is dropped.
     ///
     /// - Of several stops the first one hands back; the others yield nothing, and end when it has
-    ///   ended. So does the drop of the service, which may come at any time, and then waits. A stop
-    ///   during the drain of another one ends that drain, and is the first, unless it drains too:
-    ///   then the first one whose drain is over is the first.
+    ///   ended. A stop during the drain of another one ends that drain, and is the first, unless it
+    ///   drains too: then the first one whose drain is over is the first.
+    /// - The drop of the service is a stop that does not drain. It may come at any time, and then
+    ///   waits. During a drain it ends the drain: what has not fired is dropped with the service,
+    ///   and the future yields nothing. So keep the service until a drain is over.
     /// - Inside a task the call works as outside: the future is ready after that task has ended. A
     ///   task that blocks its thread on the future waits for itself for ever.
     ///

@@ -180,6 +180,8 @@ pub enum Fault {
     /// RunRecheck: a run that has filed its timer again does not look again whether a stop fires
     /// all.
     RunNotSeenAfterFile,
+    /// RunFile of a timer that was paused in its run has no fence before RunRecheck.
+    RunPausedWithoutFence,
     /// RunOnce: the run of a timer for a time of day does not see that the timer was cancelled.
     RunUnawareOfCancel,
     /// RunOnce: or that it was paused.

@@ -30,8 +30,8 @@ pub(crate) struct Busy;
 /// What turns have found, of one or more shards.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Pass {
-    /// Something has fired.
-    pub(crate) has_fired: bool,
+    /// Due entries that were dispatched.
+    pub(crate) dispatched: u64,
     /// More is due, and there is room for it.
     pub(crate) is_more: bool,
     /// More is due, but there was no room for it.
@@ -41,7 +41,7 @@ pub(crate) struct Pass {
 impl Pass {
     pub(crate) fn and(self, other: Self) -> Self {
         Self {
-            has_fired: self.has_fired || other.has_fired,
+            dispatched: self.dispatched + other.dispatched,
             is_more: self.is_more || other.is_more,
             is_held: self.is_held || other.is_held,
         }
@@ -66,9 +66,6 @@ pub(crate) trait Driven: Send + Sync {
 
     /// The time of day was set since the last call. The timers that go by it have to read it again.
     fn wall_was_set(&self);
-
-    /// Due entries that the turns have dispatched so far.
-    fn dispatched(&self) -> u64;
 }
 
 /// Time for tests. It stands still until a test moves it.
@@ -107,11 +104,11 @@ pub struct ManualClock(Arc<ManualState>);
 /// # Example
 /// See [`ManualClock::watch_time_of_day`].
 #[must_use = "the watch ends when it is dropped"]
-pub struct TimeOfDayWatch(
+pub struct TimeOfDayWatch {
     /// The clock has a weak reference.
-    #[expect(dead_code, reason = "it is kept")]
-    Arc<dyn Driven>,
-);
+    _watcher: Arc<dyn Driven>,
+    ended: Arc<AtomicU64>,
+}
 
 impl fmt::Debug for TimeOfDayWatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -119,8 +116,20 @@ impl fmt::Debug for TimeOfDayWatch {
     }
 }
 
+impl Drop for TimeOfDayWatch {
+    fn drop(&mut self) {
+        // Ordering: Release. Pairs with the Acquire of `wall_was_set`: an `advance` that has the
+        // watch still makes no call that begins from now on.
+        self.ended.store(1, Ordering::Release);
+    }
+}
+
 /// What a watch calls. It has no timers, so there is nothing to drive.
-struct Watcher<F>(F);
+struct Watcher<F> {
+    tell: F,
+    /// 1: the watch was dropped.
+    ended: Arc<AtomicU64>,
+}
 
 impl<F: Fn() + Send + Sync> Driven for Watcher<F> {
     fn turn(&self) -> Pass {
@@ -136,11 +145,10 @@ impl<F: Fn() + Send + Sync> Driven for Watcher<F> {
     }
 
     fn wall_was_set(&self) {
-        (self.0)();
-    }
-
-    fn dispatched(&self) -> u64 {
-        0
+        // Ordering: Acquire. Pairs with the Release of the watch's drop.
+        if self.ended.load(Ordering::Acquire) == 0 {
+            (self.tell)();
+        }
     }
 }
 
@@ -154,6 +162,8 @@ struct ManualState {
     /// word: so it sees the calls of other threads, which left their work to it.
     requests: AtomicU64,
     services: Mutex<Vec<Weak<dyn Driven>>>,
+    /// Due entries that the turns have dispatched so far.
+    dispatched: AtomicU64,
     /// How many services were ever registered.
     registered: AtomicU64,
     /// The wall clock's reading, and the time since the origin at which it was set.
@@ -205,6 +215,7 @@ impl ManualClock {
             now_ns: AtomicU64::new(0),
             target_ns: AtomicU64::new(0),
             requests: AtomicU64::new(0),
+            dispatched: AtomicU64::new(0),
             services: Mutex::new(Vec::new()),
             registered: AtomicU64::new(0),
             wall: SyncMutex::new((SystemTime::UNIX_EPOCH, 0)),
@@ -317,9 +328,16 @@ impl ManualClock {
     /// assert_eq!(count.load(Ordering::Relaxed), 1);
     /// ```
     pub fn watch_time_of_day(&self, tell: impl Fn() + Send + Sync + 'static) -> TimeOfDayWatch {
-        let watcher: Arc<dyn Driven> = Arc::new(Watcher(tell));
+        let ended = Arc::<AtomicU64>::default();
+        let watcher: Arc<dyn Driven> = Arc::new(Watcher {
+            tell,
+            ended: ended.clone(),
+        });
         self.register(Arc::downgrade(&watcher));
-        TimeOfDayWatch(watcher)
+        TimeOfDayWatch {
+            _watcher: watcher,
+            ended,
+        }
     }
 
     /// How often the time of day was set. A thread that files a timer by the time of day calls this
@@ -524,12 +542,10 @@ impl ManualClock {
         Ok(next_ns)
     }
 
-    #[inline]
+    /// How many due entries the turns have dispatched so far, of services that have ended, too.
     fn dispatched(&self) -> u64 {
-        self.services()
-            .iter()
-            .map(|service| service.dispatched())
-            .sum()
+        // Ordering: Relaxed. The driver counts, and reads what it has counted.
+        self.0.dispatched.load(Ordering::Relaxed)
     }
 
     /// Drives until the target is reached. If another thread drives, that thread goes on to our
@@ -597,8 +613,12 @@ impl ManualClock {
                 for service in &services {
                     pass = pass.and(service.turn());
                 }
+                // Ordering: Relaxed. As in `dispatched`.
+                self.0
+                    .dispatched
+                    .fetch_add(pass.dispatched, Ordering::Relaxed);
                 // A service that holds entries may have room again, because something has fired.
-                if !(pass.is_more || pass.is_held && pass.has_fired) {
+                if !(pass.is_more || pass.is_held && pass.dispatched > 0) {
                     break pass;
                 }
             };
@@ -674,10 +694,6 @@ mod tests {
         }
 
         fn wall_was_set(&self) {}
-
-        fn dispatched(&self) -> u64 {
-            0
-        }
     }
 
     /// A turn at the target, if another thread has armed a timer since the last one, or may have

@@ -3,9 +3,12 @@
 
 use crate::blocked::block_a_worker;
 use std::panic::panic_any;
-use std::sync::{Arc, Mutex, Once, mpsc};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, Once, OnceLock, mpsc};
 use std::time::Duration;
-use wheelwork::{Batch, Builder, Dispatch, ManualClock, StopPolicy, TimerService};
+use wheelwork::{
+    Batch, Builder, Dispatch, ManualClock, ServiceHandle, StopPolicy, TimerId, TimerService,
+};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -358,4 +361,60 @@ fn what_is_dropped_otherwise_is_told_too() {
             "way {way}"
         );
     }
+}
+
+/// The hook comes before the closure. What it ends or pauses does not run any more.
+#[test]
+fn a_late_run_that_the_hook_ends_or_pauses_does_not_begin() {
+    everywhere(|builder| {
+        let timer: Arc<OnceLock<(ServiceHandle, TimerId)>> = Arc::default();
+        // Whether the hook pauses the timer, or cancels it; and whether it has done so.
+        let (pauses, done) = (AtomicBool::new(true), AtomicBool::new(false));
+        let state = Arc::new((pauses, done));
+        let (send, receive) = mpsc::channel();
+        let (told, its_timer, hooks) = (send.clone(), timer.clone(), state.clone());
+        let service = builder
+            .on_late(Duration::ZERO, move |_| {
+                let Some((service, id)) = its_timer.get() else {
+                    return;
+                };
+                let is_done = if hooks.0.load(SeqCst) {
+                    service.pause(*id)
+                } else {
+                    service.cancel(*id)
+                };
+                if is_done {
+                    hooks.1.store(true, SeqCst);
+                    told.send("done").unwrap();
+                }
+            })
+            .start()
+            .unwrap();
+        let closures = state.clone();
+        let run = move || {
+            let what = if closures.1.load(SeqCst) {
+                "ran all the same"
+            } else {
+                "ran"
+            };
+            send.send(what).unwrap();
+        };
+        let id = service.every(MS).start(run).unwrap();
+        let next = || receive.recv_timeout(HANGS).unwrap();
+        let until_done = || {
+            while let what = next()
+                && what != "done"
+            {
+                assert_eq!(what, "ran");
+            }
+        };
+        timer.set((service.handle(), id)).unwrap();
+        until_done();
+        state.0.store(false, SeqCst);
+        state.1.store(false, SeqCst);
+        while !service.resume(id) {}
+        until_done();
+        assert!(service.stop().is_empty());
+        assert_eq!(receive.try_iter().collect::<Vec<_>>(), [""; 0]);
+    });
 }

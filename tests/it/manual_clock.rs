@@ -430,3 +430,42 @@ fn a_watch_that_panics_stops_neither_the_clock_nor_its_services() {
         (2 * MS, 3)
     );
 }
+
+/// What it has fired is gone with it.
+#[test]
+fn advance_to_next_stops_at_a_task_that_drops_a_service() {
+    let clock = ManualClock::new();
+    let start = || {
+        let builder = TimerService::builder().clock(clock.clone());
+        builder.start().unwrap()
+    };
+    let (service, dropped) = (start(), start());
+    dropped.schedule(MS, || ()).unwrap();
+    let dropped = Mutex::new(Some(dropped));
+    service
+        .schedule(MS * 10, move || drop(dropped.lock().unwrap().take()))
+        .unwrap();
+    service.schedule(MS * 20, || ()).unwrap();
+    let times: [_; 4] = std::array::from_fn(|_| clock.advance_to_next());
+    assert_eq!(times, [Some(MS), Some(MS * 9), Some(MS * 10), None]);
+}
+
+#[test]
+fn a_watch_that_a_task_drops_is_not_called_any_more() {
+    let clock = ManualClock::new();
+    let service = TimerService::builder()
+        .clock(clock.clone())
+        .start()
+        .unwrap();
+    let calls = Arc::new(AtomicU64::new(0));
+    let called = calls.clone();
+    let watch = clock.watch_time_of_day(move || _ = called.fetch_add(1, Ordering::Relaxed));
+    let (watch, its_clock) = (Mutex::new(Some(watch)), clock.clone());
+    let ends_watch = move || {
+        its_clock.set_system_time(SystemTime::UNIX_EPOCH + MS);
+        drop(watch.lock().unwrap().take());
+    };
+    service.schedule(MS, ends_watch).unwrap();
+    clock.advance(MS);
+    assert_eq!(calls.load(Ordering::Relaxed), 0);
+}

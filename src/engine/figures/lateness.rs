@@ -131,7 +131,9 @@ impl fmt::Debug for LatenessRecorder {
 /// them.
 ///
 /// Four buckets for each doubling, from 1 us to 18 min. So a quantile between these is at most a
-/// quarter above the truth; below 1 us it is 1 us, and beyond 18 min the greatest lateness. A
+/// quarter above the truth; below 1 us it is 1 us, and beyond 18 min the greatest lateness. If a
+/// timer is later because it shared a reading of the clock (see
+/// [`schedule`](crate::ServiceHandle::schedule)), the time that this adds is not measured. A
 /// snapshot, as all of [`Stats`](crate::Stats).
 ///
 /// # Example

@@ -73,7 +73,7 @@ pub struct TimerCounts {
     /// Timers that `stop` handed back.
     pub handed_back: u64,
     /// Periodic timers, timers of calendars and those for a time of day that ended: after their
-    /// last run, or when the service stopped.
+    /// last run, when the service stopped, or when an executor dropped their run.
     pub ended: u64,
     /// Timers that wait: armed, and without an outcome yet.
     pub pending: u64,

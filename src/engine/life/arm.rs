@@ -259,7 +259,15 @@ impl<T: Send + 'static> Cells<T> {
         shard: usize,
         id: TimerId,
     ) -> Result<TimerId, ScheduleError<C::Back>> {
-        let claimed = self.look_up(local, id, None, |cell| cell.claim_id(id.birth()));
+        // A stop that fires all leaves a timer that runs to its run, and so does a drain.
+        let leaves_runs = self.shared.fires_all() || !self.shared.ends_periodic();
+        let claimed = self.look_up(local, id, None, |cell| {
+            if leaves_runs {
+                cell.claim_waiting_id(id.birth())
+            } else {
+                cell.claim_id(id.birth())
+            }
+        });
         let Some(claimed) = claimed else {
             return Ok(id);
         };
@@ -300,9 +308,23 @@ impl<T: Send + 'static> Cells<T> {
     // (`always`: a crate that is one unit of code would call it otherwise.)
     #[inline(always)]
     pub(crate) fn rearm(&self, local: &mut Local, id: TimerId, deadline: u64) -> Moved {
-        match self.look_up(local, id, Rearmed::Gone, |cell| {
+        let rearmed = self.look_up(local, id, Rearmed::Gone, |cell| {
             cell.rearm(id.birth(), deadline)
-        }) {
+        });
+        self.send_rearmed(local, rearmed)
+    }
+
+    /// The same, if the timer is due at the tick `from`. (Somebody else may have moved it.)
+    pub(crate) fn rearm_from(&self, local: &mut Local, id: TimerId, from: u64, deadline: u64) {
+        let rearmed = self.look_up(local, id, Rearmed::Gone, |cell| {
+            cell.rearm_from(id.birth(), from, deadline)
+        });
+        self.send_rearmed(local, rearmed);
+    }
+
+    #[inline(always)]
+    fn send_rearmed(&self, local: &mut Local, rearmed: Rearmed) -> Moved {
+        match rearmed {
             Rearmed::Gone => Moved::No,
             Rearmed::Paused => Moved::Paused,
             Rearmed::Done { shard } => {

@@ -10,9 +10,10 @@
 //!
 //! # How it works
 //!
-//! AwaitJobs sends new jobs to the other half and waits until this half is 0. So later jobs do not
-//! hold it up, however many there are. It does so for each half, because a job may have chosen its
-//! half long before it adds itself there.
+//! AwaitJobs waits until the half is 0 to which no new jobs go. Then it sends new jobs there, and
+//! waits until the other half is 0. So later jobs do not hold it up, however many there are, unless
+//! they have chosen their half before. Both halves are waited for, because a job may have chosen
+//! its half long before it adds itself there.
 
 use crate::dispatch::Half;
 use crate::sync::{AtomicUsize, Fault, Mutex, Ordering, broken, ordering, pause};
@@ -79,14 +80,57 @@ impl InFlight {
     /// AwaitJobs. Waits for the jobs that run now.
     pub(crate) fn wait_for_present(&self) {
         let _one = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        for _ in 0..if broken(Fault::WaitForOneHalf) { 1 } else { 2 } {
-            self.wait_for(self.turn_over());
+        // Ordering: Relaxed. It changes under the lock.
+        let present = self.turn.load(Ordering::Relaxed) % 2;
+        if !broken(Fault::WaitForOneHalf) {
+            self.wait_for(1 - present);
         }
+        self.wait_for(self.turn_over());
     }
 
     /// Sends new jobs to the other half. Returns the half to which they went before.
     pub(crate) fn turn_over(&self) -> usize {
         // Ordering: Relaxed. A hint for jobs that begin.
         self.turn.fetch_add(1, Ordering::Relaxed) % 2
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::sync::ThreadBuilder;
+    use std::sync::{Arc, mpsc};
+    use std::time::Duration;
+
+    /// Long enough to mean that something hangs.
+    const HANGS: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_wait_ends_while_a_later_job_runs() {
+        let running = Arc::new(InFlight::default());
+        let before = running.begin();
+        let (send, ended) = mpsc::channel();
+        let waits = running.clone();
+        let wait = move || {
+            waits.wait_for_present();
+            send.send(()).unwrap();
+        };
+        let waiter = ThreadBuilder::new().spawn(wait).unwrap();
+        // The first job that goes to the other half is a later one.
+        let later = loop {
+            let job = running.begin();
+            if job != before {
+                break job;
+            }
+            running.end(job);
+        };
+        running.end(before);
+        assert_eq!(
+            ended.recv_timeout(HANGS),
+            Ok(()),
+            "it waits for the later job"
+        );
+        waiter.join().unwrap();
+        running.end(later);
     }
 }

@@ -29,9 +29,10 @@ impl<T: Send + 'static> Engine<T> {
     /// deadline. Returns whether it was paused.
     pub(crate) fn resume(&self, id: TimerId, at: impl Fn(Nanos, u64) -> Nanos) -> bool {
         self.cells.with_local(|local| {
-            let now = Nanos(self.clock.arming_now_ns(&mut local.anchor));
+            // The clock is read when this thread has the timer (ResumeHold). By a reading from
+            // before, a timer that was paused since would be early.
             let deadline = |left_ns| {
-                let at = at(now, left_ns);
+                let at = at(Nanos(self.clock.now_ns()), left_ns);
                 let deadline = self.tick.deadline(at);
                 let rounded_ns = self.tick.start(deadline).0.saturating_sub(at.0);
                 (deadline.0, rounded_ns)

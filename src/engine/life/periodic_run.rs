@@ -14,6 +14,7 @@
 use super::arm::Dating;
 use crate::cell::{Content, DueAt, NotFiled, RunBegun};
 use crate::dispatch::grain::Grain;
+use crate::doorbell::FOREVER;
 use crate::engine::Engine;
 use crate::engine::cells::Cells;
 use crate::engine::figures::tally::Event;
@@ -64,19 +65,28 @@ impl<T: Send + 'static> Engine<T> {
         })
     }
 
-    /// Counts a run that begins at `now_ns`. Returns its lateness in nanoseconds.
-    fn count_run(&self, due_at: DueAt, now_ns: u64) -> u64 {
-        let lateness_ns = now_ns.saturating_sub(self.tick.start(Tick(due_at.deadline())).0);
+    /// By how many nanoseconds a run is late that begins at `now_ns`.
+    fn lateness_ns(&self, due_at: DueAt, now_ns: u64) -> u64 {
+        now_ns.saturating_sub(self.tick.start(Tick(due_at.deadline())).0)
+    }
+
+    /// Counts a run.
+    fn count_run(&self, due_at: DueAt, lateness_ns: u64) {
         self.cells.with_local(|local| {
             local.with_lateness(|local, histogram| {
                 histogram.add(lateness_ns, 1);
                 local.count(due_at.shard(), Event::Run, 1);
             });
         });
-        if lateness_ns > self.hooks.late_above_ns() {
+    }
+
+    /// Tells that a run is late, if somebody wants to know of so much. Returns whether it told.
+    fn tell_late(&self, lateness_ns: u64) -> bool {
+        let tells = lateness_ns > self.hooks.late_above_ns();
+        if tells {
             self.hooks.late(lateness_ns, 1);
         }
-        lateness_ns
+        tells
     }
 
     /// A reading to compute a deadline from.
@@ -127,8 +137,16 @@ impl<T: Send + 'static> Engine<T> {
             }
         }
         let mut ran = ControlFlow::Continue(());
+        let late_ns = self.lateness_ns(run.due_at, now_ns);
+        if due == RunStep::Run && self.tell_late(late_ns) {
+            // (A calendar that is paused in the hook runs: its look has counted the run.)
+            due = match self.cells.run_step(run) {
+                RunStep::Wait if repeat.goes_by_wall() => RunStep::Run,
+                step => step,
+            };
+        }
         if due == RunStep::Run {
-            let late_ns = self.count_run(run.due_at, now_ns);
+            self.count_run(run.due_at, late_ns);
             ran = self.or_panicked(ran, || repeat.run(run.cell, run.birth, late_ns));
         }
         let now_ns = self.arming_now_ns();
@@ -152,11 +170,16 @@ impl<T: Send + 'static> Engine<T> {
             return now_ns;
         }
         let at = Nanos(repeat.at_ns().max(now_ns + 1));
-        let Tick(deadline) = self.tick.deadline(at);
+        let Tick(mut deadline) = self.tick.deadline(at);
         if deadline <= run.due_at.deadline() {
-            // There is no later tick: time has ended.
-            self.end_periodic(run, repeat);
-            return now_ns;
+            let Tick(last) = self.tick.deadline(Nanos(u64::MAX));
+            deadline = run.due_at.deadline() + 1;
+            if deadline > last {
+                // There is no later tick: time has ended.
+                self.end_periodic(run, repeat);
+                return now_ns;
+            }
+            // (The clock of this core is a little behind that of the shard's.)
         }
         repeat.file(deadline);
         let due_at = DueAt::new(deadline, run.due_at.shard());
@@ -204,7 +227,9 @@ impl<T: Send + 'static> Engine<T> {
             return Err(repeat);
         };
         if !is_cancelled || broken(Fault::RunUnawareOfCancel) {
-            self.count_run(run.due_at, now_ns);
+            let late_ns = self.lateness_ns(run.due_at, now_ns);
+            self.count_run(run.due_at, late_ns);
+            self.tell_late(late_ns);
             self.run_for_time_of_day(&mut repeat);
         }
         self.drop_repeat(repeat);
@@ -324,7 +349,13 @@ impl<T: Send + 'static> Cells<T> {
                 self.send(local, filed);
                 None
             }
-            Err(NotFiled::Paused) => None,
+            Err(NotFiled::Paused) => {
+                // For its light fence alone, which RunRecheck needs: there is no entry.
+                if !broken(Fault::RunPausedWithoutFence) {
+                    self.shared.bell(run.due_at.shard()).ring(FOREVER);
+                }
+                None
+            }
             Err(NotFiled::Ended(repeat, index)) => {
                 self.put(local, index);
                 self.shared.release(1);
@@ -337,6 +368,15 @@ impl<T: Send + 'static> Cells<T> {
     fn is_resumed(&self, run: Run) -> bool {
         // SAFETY: as in `file_again`.
         unsafe { self.arena.held(run.cell) }.is_resumed()
+    }
+
+    /// What to do with a run that has begun, after a hook: the timer may have been cancelled or
+    /// paused meanwhile.
+    #[cold]
+    #[inline(never)]
+    fn run_step(&self, run: Run) -> RunStep {
+        // SAFETY: as in `file_again`.
+        unsafe { self.arena.held(run.cell) }.run_step()
     }
 
     /// By how much the deadline of a run that has begun was rounded up, if the timer was paused
