@@ -12,7 +12,8 @@
 //!
 //! `list` and `dead` read a copy, so that nothing is handed out and the file stays as it is. Times
 //! are in milliseconds since 1970. Without words it says how it is used. The process ends with 1 if
-//! the file is damaged, and with 2 if it could not be read at all.
+//! `check` has found a flaw, or another command could not read a part of the file, and with 2 if it
+//! could not be read at all.
 
 use std::error::Error;
 use std::path::Path;
@@ -42,7 +43,7 @@ fn run(words: &[String], say: &mut dyn FnMut(String)) -> Result<bool, Box<dyn Er
             say(if report.is_sound() {
                 "it is sound"
             } else {
-                "it is damaged"
+                "it has flaws"
             }
             .into());
             Ok(report.is_sound())

@@ -39,7 +39,8 @@
 //! | WARN | timers wait, as no handler has their kind | `kind`, `rows` |
 //!
 //! A handler runs in a span of the level INFO: `timer`, with `kind`, `id`, `attempt` and
-//! `traceparent`, or for a batch `timers`, with `kind` and `count`.
+//! `traceparent`, or for a batch `timers`, with `kind` and `count`. There is no event for a timer
+//! that becomes a dead letter during a stop.
 //!
 
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -115,8 +115,9 @@ impl<S: Store> DurableBuilder<S> {
     }
 
     /// Sets a handler that gets up to 64 timers of its kind at once: those that are due together.
-    /// Of timers that have waited for a place ([`max_calls`](Self::max_calls)) it gets up to 256.
-    /// It returns a result for each, in their order. A timer without a result has failed.
+    /// Of timers that have waited, for a place ([`max_calls`](Self::max_calls)) or because all
+    /// threads of the pool were blocked, it gets up to 256. It returns a result for each, in their
+    /// order. A timer without a result has failed.
     ///
     /// # Example
     /// ```
@@ -371,11 +372,12 @@ impl<S: Store> DurableBuilder<S> {
         self
     }
 
-    /// Sets a hook that is told of each new dead letter, when that is stored. Its row has no
-    /// payload, key or calendar: [`dead_letters`](crate::DurableClient::dead_letters) has them. A
-    /// call may be missed when the process ends. The hook is told, too, of a timer whose key
-    /// another one has taken, or whose calendar was cancelled, while it was handled; that letter is
-    /// not kept.
+    /// Sets a hook that is told of each new dead letter, when that is stored. Its row has only the
+    /// id, the deadline, the kind, the attempts and the crashes:
+    /// [`dead_letters`](crate::DurableClient::dead_letters) has the rest. The hook is not called
+    /// for timers that die during a stop. A call may also be missed if a stop, or the end of the
+    /// process, comes right after. The hook is told, too, of a timer whose key another one has
+    /// taken, or whose calendar was cancelled, while it was handled; that letter is not kept.
     ///
     /// # Example
     /// ```

@@ -20,10 +20,11 @@ impl Ruled<'_> {
     /// needs the first token of the rate. What has been counted there stays when nodes start, and
     /// begins anew when the rate is changed.
     ///
-    /// Cost: a commit. Then, below the rate, a lock and a few lookups before a handler is called;
-    /// where nodes share the store, a transaction for the tokens of some timers. A timer that has
-    /// to wait for more than 100 ms costs two more changes of its row, and so does one for which
-    /// its node has not been granted a token or call yet.
+    /// Cost: a commit. Then all timers that are held are read, in slices. Below the rate, a lock
+    /// and a few lookups before a handler is called; where nodes share the store, a transaction for
+    /// the tokens of some timers. A timer that has to wait for more than 100 ms costs two more
+    /// changes of its row, and so does one for which its node has not been granted a token or call
+    /// yet.
     ///
     /// # Errors
     /// As [`pause`](Self::pause).
@@ -65,6 +66,8 @@ impl Ruled<'_> {
     ///
     /// # Errors
     /// As [`resume`](Self::resume).
+    ///
+    /// Cost: as with [`resume`](Self::resume).
     pub fn clear_rate(&self) -> Result<bool, DurableError> {
         self.change(RuleChange::Rate(None))
     }
@@ -80,8 +83,8 @@ impl Ruled<'_> {
     /// Sets how many of these timers are handled at one time, on all nodes together. Others wait in
     /// the store, as with [`set_rate`](Self::set_rate). A batch of several timers counts as
     /// several, so it has as many as are let through. An async handler counts until its future has
-    /// ended. Handlers that run already are not counted, if the timers had neither a rate nor a
-    /// limit of calls before.
+    /// ended. Handlers that run already are not counted if this rule had neither a rate nor a limit
+    /// of calls when they began, whatever other rules were for their timers.
     ///
     /// The limit is durable when this returns. `false`: the timers have this limit already. It may
     /// be for timers of several kinds. [`max_calls`](crate::DurableBuilder::max_calls) is for one
@@ -120,6 +123,8 @@ impl Ruled<'_> {
     ///
     /// # Errors
     /// As [`resume`](Self::resume).
+    ///
+    /// Cost: as with [`resume`](Self::resume).
     pub fn clear_calls(&self) -> Result<bool, DurableError> {
         self.change(RuleChange::Calls(None))
     }

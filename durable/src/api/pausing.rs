@@ -18,8 +18,11 @@ impl Ruled<'_> {
     ///
     /// A timer that comes due meanwhile waits: [`Row::held`](crate::Row::held) says so, and
     /// [`stats`](crate::DurableClient::stats) counts it as `paused`. It can be cancelled and moved
-    /// as before. It never becomes a dead letter for having waited. But if its
-    /// [expiry](crate::TimerBuilder::not_after) is over when it is resumed, it becomes one then.
+    /// as before. While it is paused, it never becomes a dead letter for having waited. But if its
+    /// [expiry](crate::TimerBuilder::not_after) is over when it is resumed, it becomes one then. A
+    /// timer whose kind has no handler counts as `unhandled` instead. If its
+    /// [week](crate::DurableBuilder::bury_unhandled_after) is over when it is resumed, it becomes a
+    /// dead letter, too.
     ///
     /// # Errors
     /// As [`DurableClient::cancel`](crate::DurableClient::cancel). [`DurableError::Refused`]: there

@@ -85,7 +85,7 @@ const COUNTERS: [Figure; 15] = [
     ),
     figure(
         "wheelwork_durable_superseded_total",
-        "Timers that failed, or were to come later, and whose key or calendar was gone by then.",
+        "Timers to be tried again, or to come later, whose key or calendar was gone by then.",
         |stats| stats.superseded,
     ),
     figure(
@@ -95,7 +95,7 @@ const COUNTERS: [Figure; 15] = [
     ),
     figure(
         "wheelwork_durable_commits_total",
-        "Commits of the store.",
+        "Commits of what calls, handlers and rules change.",
         |stats| stats.commits,
     ),
     figure(
@@ -158,7 +158,7 @@ const GAUGES: [Figure; 10] = [
     ),
     figure(
         "wheelwork_durable_window_bytes",
-        "Bytes of the payloads, keys and kinds of timers in memory.",
+        "Bytes of the payloads, keys, kinds, calendars and traces of timers in memory.",
         |stats| stats.window_bytes,
     ),
 ];

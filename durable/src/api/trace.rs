@@ -11,7 +11,8 @@ impl<S: Store> DurableBuilder<S> {
     /// text that is no such header is left out, and so is the answer of a hook that panics.
     ///
     /// A timer keeps its trace when it is moved and tried again, and one with a calendar has that
-    /// of the call that armed it. Its handler gets it from
+    /// of the call that armed it. If a later call for its key changes the timer but keeps its id,
+    /// the timer has the trace of that call, or none. Its handler gets it from
     /// [`Delivery::traceparent`](crate::Delivery::traceparent), and the feature `tracing` puts it
     /// into the span in which the handler runs. Unless set, timers have no trace, and it costs
     /// nothing. Once a file has a timer with a trace, programs of the format before cannot open it.

@@ -25,7 +25,8 @@ pub struct WindowLimits {
     pub ahead: Duration,
     /// About the largest number of timers in memory. Not 0.
     pub rows: usize,
-    /// About the largest number of bytes of payloads, keys and kinds in memory. Not 0.
+    /// About the largest number of bytes of payloads, keys, kinds, calendars and traces in memory.
+    /// Not 0.
     pub bytes: usize,
 }
 

@@ -164,7 +164,8 @@ impl Delivery {
     /// A number that rises each time a program opens the store (but not when a store comes back by
     /// itself), or where nodes share it, each time another node takes over the timer's partition. A
     /// system that remembers the greatest one that it has seen for this timer, or for its key, and
-    /// refuses smaller ones, is safe from handlers of a process that was thought dead.
+    /// refuses smaller ones, is safe from handlers of a process that was thought dead. (Each copy
+    /// of a file has a fence of its own. So after a restore it may be smaller.)
     #[must_use]
     pub fn fence(&self) -> u64 {
         self.fence

@@ -31,7 +31,8 @@ pub enum DurableError {
     /// The service has stopped. Nothing was stored, or of a call for many timers not all.
     Stopped,
     /// The store has failed during this call. Whether the change was stored is not known: it shows
-    /// when the store works again.
+    /// when the store works again. (In a fleet a commit that hangs in the database may be made even
+    /// later.)
     Store(StoreError),
     /// The store does not work just now. Nothing was stored. It is opened again by itself, so the
     /// call may be tried later.

@@ -95,12 +95,14 @@ pub struct DurableStats {
     /// or their calendar had not been cancelled, while they were handled.
     pub died: u64,
     /// Timers that were being handled when another took their key, or when their calendar was
-    /// cancelled, and that failed or were to come later.
+    /// cancelled, and that were then to be tried again or to come later. One whose last attempt
+    /// this was is among those that [died](Self::died) instead.
     pub superseded: u64,
     /// Answers of handlers that the store refused: another node had taken over, or what was said is
     /// stored already.
     pub stale: u64,
-    /// Commits of the store.
+    /// Commits of what calls, handlers and rules change. Those of the watermark, of sweeps, of
+    /// leases, of records that are removed, and of handlers in transactions do not count.
     pub commits: u64,
     /// Changes in these commits.
     pub writes: u64,
@@ -114,7 +116,8 @@ pub struct DurableStats {
     /// of this node's partitions.
     pub unhandled: u64,
     /// Timers that are due, or are about to be, and are paused ([`Ruled::pause`]), as of the last
-    /// minute or so; in a fleet those of this node's partitions.
+    /// minute or so; in a fleet those of this node's partitions. Those without a handler count as
+    /// [`unhandled`](Self::unhandled) alone.
     ///
     /// [`Ruled::pause`]: crate::Ruled::pause
     pub paused: u64,
@@ -129,7 +132,8 @@ pub struct DurableStats {
     pub disk_bytes: Option<u64>,
     /// Timers in the window, those that are being handled included.
     pub window_rows: u64,
-    /// Bytes of their payloads, keys and kinds.
+    /// Bytes of their payloads, keys, kinds, calendars and traces, without those of suspects that
+    /// wait.
     pub window_bytes: u64,
     /// How long ago the oldest timer was due that waits for its handler, or is in it. The figure to
     /// alert on, with [`health`](crate::DurableClient::health): a store that has failed is not
@@ -147,7 +151,7 @@ pub struct DurableStats {
     pub down: bool,
     /// How late timers were handed to their handlers.
     pub lateness: LatenessHistogram,
-    /// How long commits took.
+    /// How long these [`commits`](Self::commits) took.
     pub commit_time: LatenessHistogram,
 }
 

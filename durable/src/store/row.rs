@@ -263,7 +263,8 @@ pub struct Row {
     /// Deliveries that have failed: the handler failed or gave the timer up, or the payload could
     /// not be read. A wait for a handler of its kind counts none.
     pub attempts: u32,
-    /// How often a process has ended while the timer was on trial, as a suspect.
+    /// How often a process has ended while the timer was on trial, as a suspect. From shortly
+    /// before a trial until the timer is settled it is one more: a crash is noted before the call.
     pub crashes: u32,
     /// A process has ended, and may have been handling the timer then: it was due by the watermark
     /// of an epoch that did not end well, and has not been settled since. Such a timer runs after

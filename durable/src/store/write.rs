@@ -122,7 +122,7 @@ impl Amendment {
 pub struct SliceLimit {
     /// The most rows. With zero a slice has no row.
     pub rows: usize,
-    /// Bytes of payloads, kinds, keys and calendars, as [`Row::bytes`] counts them.
+    /// Bytes of payloads, kinds, keys, calendars and traces, as [`Row::bytes`] counts them.
     pub bytes: usize,
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct Bounds {
     pub(crate) ahead: Duration,
     /// The most rows.
     pub(crate) rows: usize,
-    /// The most bytes of payloads, keys and kinds.
+    /// The most bytes of payloads, keys, kinds, calendars and traces.
     pub(crate) bytes: usize,
     /// What a turn takes at once of what is there: rows that are loaded, and changes of calls for
     /// many timers; the bytes of a commit.

@@ -76,7 +76,8 @@ impl Redb {
 }
 
 impl RedbBuilder {
-    /// Memory for pages of the file, in bytes. 32 MiB unless set.
+    /// Memory for pages of the file, in bytes. 32 MiB unless set. The reserve on the disk, for when
+    /// that is full, follows it: half of this and 8 MiB, at most twice the file's length.
     ///
     /// # Example
     /// See [`Redb::builder`].
