@@ -360,6 +360,18 @@ fn command(job: &str, path: &std::path::Path) -> std::process::Command {
     command
 }
 
+/// From now on no file of this process becomes longer.
+#[cfg(target_os = "linux")]
+fn limit_files(bytes: u64) {
+    let limit = libc::rlimit {
+        rlim_cur: bytes,
+        rlim_max: bytes,
+    };
+    // SAFETY: no memory is involved but `limit`, which lives as long as the call.
+    let is_set = unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) };
+    assert_eq!(is_set, 0);
+}
+
 /// Arms timers until the disk refuses. Prints the ids of those that were acknowledged.
 #[cfg(target_os = "linux")]
 fn fill(path: &std::path::Path) {
@@ -396,21 +408,38 @@ fn child() {
             let _ = std::io::read_to_string(std::io::stdin());
         }
         "refuse" => println!("error {}", Redb::open(path).unwrap_err()),
+        "far limit" => {
+            limit_files(1 << 40);
+            let mut store = Redb::open(path).unwrap();
+            store.acquire().unwrap();
+            while store.upkeep().unwrap() {}
+            println!("open");
+        }
         "limit" => {
-            let bytes = 6 << 20;
-            let limit = libc::rlimit {
-                rlim_cur: bytes,
-                rlim_max: bytes,
-            };
-            // SAFETY: no memory is involved but `limit`, which lives as long as the call.
-            let is_set = unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) };
-            assert_eq!(is_set, 0);
+            limit_files(6 << 20);
             // SAFETY: it sets a signal to be ignored, and names no handler.
             unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
             fill(path);
         }
         "fill" => fill(path),
         other => panic!("{other}"),
+    }
+}
+
+/// tmpfs counts the reserve beyond the end of a file, and ends a process whose limit it passes.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_limit_of_the_length_of_files_ends_nobody() {
+    let in_memory = std::path::Path::new("/dev/shm");
+    let folder = Folder::new("far-limit");
+    let name = format!("wheelwork-{}.redb", std::process::id());
+    for path in [folder.file(), in_memory.join(name)] {
+        if path.parent().is_some_and(std::path::Path::is_dir) {
+            let output = command("far limit", &path).output().unwrap();
+            let _ = std::fs::remove_file(&path);
+            assert!(output.status.success(), "{output:?}");
+            assert!(String::from_utf8_lossy(&output.stdout).contains("open"));
+        }
     }
 }
 

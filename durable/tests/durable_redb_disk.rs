@@ -306,6 +306,7 @@ fn a_file_that_must_exist_is_not_made() {
 fn unfinished() -> [Vec<u8>; 3] {
     let mut header = vec![0; 70_000];
     header[9..300].fill(1);
+    header[12..16].copy_from_slice(&4_096_u32.to_le_bytes());
     [Vec::new(), vec![0; 70_000], header]
 }
 
@@ -329,6 +330,21 @@ fn a_file_that_was_not_finished_is_made_in_place() {
         assert_eq!(contents(&mut store).unwrap().0.len(), 1);
         let beside = fs::read_dir(folder.path()).unwrap().count();
         assert_eq!(beside, 1, "something lies beside it");
+    }
+}
+
+/// Zeros at the beginning alone are no sign.
+#[test]
+fn another_programs_file_that_begins_with_zeros_is_not_touched() {
+    let folder = Folder::new("zeros");
+    for text in ["text", &"a longer text ".repeat(20)] {
+        for zeros in [9, 12, 16] {
+            let other = [&vec![0; zeros], text.as_bytes()].concat();
+            fs::write(folder.file(), &other).unwrap();
+            let opened = Redb::open(folder.file());
+            assert!(matches!(opened, Err(StoreError::Foreign(_))), "{opened:?}");
+            assert!(fs::read(folder.file()).unwrap() == other, "it was changed");
+        }
     }
 }
 

@@ -60,7 +60,12 @@ impl Writer {
                         ..
                     }) => {
                         self.held_by_limit(&stored, row.refused.as_ref());
-                        self.core.held.scan_later(now);
+                        if self.core.shared.throttle.met(&stored).is_empty() {
+                            // Its limit is gone since it was refused, so no queue has it.
+                            self.core.held.scan_soon();
+                        } else {
+                            self.core.held.scan_later(now);
+                        }
                     }
                     _ => self.core.held.held_paused(now),
                 }

@@ -7,15 +7,18 @@
 //! - Below a limit a timer costs no change of its row.
 //! - A crash or a stop gives no timer more than its rate.
 
+use crate::over_memory::{Over, OverMemory};
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::{Duration, SystemTime};
 use wheelwork::ManualClock;
-use wheelwork_durable::contract::Store;
-use wheelwork_durable::{Delivery, Durable, DurableBuilder, HeldWhy, Memory, Rate, SpawnedFuture};
+use wheelwork_durable::contract::{Gate, Outcome, Store, Write};
+use wheelwork_durable::{
+    Delivery, Durable, DurableBuilder, HeldWhy, Memory, Rate, SpawnedFuture, StoreError,
+};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -520,4 +523,67 @@ fn each_broken_step_breaks_a_promise() {
         set_durable_fault(None);
         assert!(ended.is_err(), "it is not noticed");
     }
+}
+
+/// Somebody else has the rows that are to be held.
+struct Locked {
+    memory: Memory,
+    is_locked: Arc<AtomicBool>,
+}
+
+impl OverMemory for Locked {
+    fn memory(&mut self) -> &mut Memory {
+        &mut self.memory
+    }
+
+    fn commit(
+        &mut self,
+        writes: Vec<Write>,
+        gate: &mut dyn Gate,
+    ) -> Result<Vec<Outcome>, StoreError> {
+        let mut outcomes = Vec::new();
+        for write in writes {
+            if self.is_locked.load(SeqCst) && matches!(write, Write::Hold { .. }) {
+                outcomes.push(Outcome::Blocked(Box::new(write)));
+            } else {
+                outcomes.extend(self.memory.commit(vec![write], gate)?);
+            }
+        }
+        Ok(outcomes)
+    }
+}
+
+#[test]
+fn a_limit_that_goes_while_a_row_is_locked_keeps_the_timer_waiting_no_more() {
+    let clock = clock();
+    let is_locked = Arc::new(AtomicBool::new(true));
+    let store = Over(Locked {
+        memory: Memory::new(),
+        is_locked: is_locked.clone(),
+    });
+    let begun: Begun = Arc::default();
+    let (notes, own_clock) = (begun.clone(), clock.clone());
+    let timers = Durable::builder(store)
+        .clock(clock.clone())
+        .on("mail", move |delivery| {
+            let name = delivery.payload_text().to_string();
+            notes.lock().unwrap().push((own_clock.elapsed(), name));
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    timers.kind("mail").set_rate(rate(1e-4, 1)).unwrap();
+    timers.schedule("mail", SECOND, "a").unwrap();
+    clock.advance(2 * SECOND);
+    assert!(begun.lock().unwrap().is_empty(), "the rate holds it");
+    assert!(timers.kind("mail").clear_rate().unwrap());
+    clock.advance(SECOND);
+    is_locked.store(false, SeqCst);
+    let free = clock.elapsed();
+    (0..40).for_each(|_| clock.advance(50 * MS));
+    let begun = begun.lock().unwrap();
+    assert!(
+        matches!(&begun[..], [(at, _)] if *at <= free + SECOND),
+        "{begun:?}, free since {free:?}"
+    );
 }

@@ -42,7 +42,19 @@ const RESERVE: (u64, u64) = (1 << 41, 1 << 36);
 /// The disk is full (then it may hold a part), or the file system cannot do so.
 #[cfg(all(target_os = "linux", not(wheelwork_no_linux)))]
 pub(crate) fn hold_room(file: &File, bytes: u64) -> io::Result<()> {
-    fallocate(file, libc::FALLOC_FL_KEEP_SIZE, bytes.min(RESERVE.1))
+    let bytes = bytes.min(RESERVE.1);
+    // tmpfs and f2fs hold a reserve against the limit of a file's size, and the system then ends the
+    // process.
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the call writes to `limit`, which lives as long.
+    let is_known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) } == 0;
+    if is_known && limit.rlim_cur < RESERVE.0 + bytes {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    fallocate(file, libc::FALLOC_FL_KEEP_SIZE, bytes)
 }
 
 /// Gives back what the file system holds for a file beyond its end. It syncs the file, since ext4

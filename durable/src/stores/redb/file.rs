@@ -15,7 +15,7 @@ use redb::backends::FileBackend;
 use redb::{BackendError, DatabaseError, StorageBackend};
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -29,6 +29,10 @@ const MAGIC_BYTES: usize = 9;
 
 /// redb's header. A file that is not finished has nothing but zeros behind it.
 const HEADER_BYTES: usize = 320;
+
+/// Where redb's header has the size of its pages, and what that is, in bytes.
+const PAGE_SIZE_AT: Range<usize> = 12..16;
+const PAGE_SIZE: u32 = 4_096;
 
 /// No file that is not finished is longer, in bytes.
 const UNFINISHED_MAX: u64 = 1 << 20;
@@ -235,18 +239,21 @@ impl<B: StorageBackend> StoreFile<B> {
     /// Whether a process has begun to make this file, and was ended before it was done. Such a file
     /// has nothing but zeros, beside a header without its first bytes.
     fn is_unfinished(&self, len: u64) -> io::Result<bool> {
-        let mut magic = [0; MAGIC_BYTES];
         if len == 0 || len > UNFINISHED_MAX {
             return Ok(false);
         }
         let len = usize::try_from(len).unwrap_or(0);
-        self.read_from_disk(0, &mut magic[..len.min(MAGIC_BYTES)])?;
-        if magic != [0; MAGIC_BYTES] {
+        let mut header = vec![0; len.min(HEADER_BYTES)];
+        self.read_from_disk(0, &mut header)?;
+        let is_zeros = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0);
+        let (magic, fields) = header.split_at(len.min(MAGIC_BYTES));
+        let is_redbs = header.get(PAGE_SIZE_AT) == Some(&PAGE_SIZE.to_le_bytes());
+        if !(is_zeros(magic) && (is_zeros(fields) || is_redbs)) {
             return Ok(false);
         }
-        let mut rest = vec![0; len.saturating_sub(HEADER_BYTES)];
+        let mut rest = vec![0; len - header.len()];
         self.inner.read(HEADER_BYTES as u64, &mut rest)?;
-        Ok(rest.iter().all(|&byte| byte == 0))
+        Ok(is_zeros(&rest))
     }
 
     fn knows_len(&self, len: u64) -> io::Result<()> {

@@ -72,12 +72,14 @@ impl NewFile {
         let path = std::path::absolute(path).map_err(io)?;
         let partial = partial_of(&path);
         remove_left(&partial).map_err(io)?;
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(&partial)
-            .map_err(io)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true);
+        // One that replaces another gets that one's rights in the end. Nobody else reads it before.
+        #[cfg(unix)]
+        if fs::metadata(&path).is_ok() {
+            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        }
+        let file = options.open(&partial).map_err(io)?;
         let backend = FileBackend::new(file);
         let backend = backend.map_err(|error| store_error(&what, error.into()))?;
         Self::over(backend, path, what, speed)
