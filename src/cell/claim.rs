@@ -330,6 +330,8 @@ impl<T> CellRef<'_, T> {
     }
 
     /// The same, unless it is RUNNING.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn claim_waiting_id(&self, birth: u64) -> Option<Claimed<T>> {
         self.claim(|word| self.birth(word) == birth && !word.runs())
     }

@@ -17,7 +17,8 @@ impl<T: Send + 'static> ServiceHandle<T> {
     /// handed back, or if the id belongs to another service.
     ///
     /// For a periodic timer whose run is in progress, `true` means that no further run begins. The
-    /// present run goes on and drops the closure at its end.
+    /// present run goes on and drops the closure at its end. (It is in progress from the moment in
+    /// which a worker takes it up; the closure may be called a little later.)
     /// [`cancel_and_wait`](Self::cancel_and_wait) waits for that.
     ///
     /// Any thread may call this. It takes no lock, and waits for no task. (A thread's first call to
