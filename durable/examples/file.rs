@@ -23,14 +23,14 @@ use std::{env, fs};
 use wheelwork::ManualClock;
 use wheelwork_durable::{Durable, Redb};
 
-const USAGE: &str = "file FILE check | salvage NEW | compact | list | dead";
+const USAGE: &str = "usage: file FILE check | salvage NEW | compact | list | dead";
 
 /// Runs a command. Returns whether the file is sound, as far as the command has seen it.
 fn run(words: &[String], say: &mut dyn FnMut(String)) -> Result<bool, Box<dyn Error>> {
     let words: Vec<_> = words.iter().map(String::as_str).collect();
     match words[..] {
         [] | ["--help"] => {
-            say(format!("usage: {USAGE}"));
+            say(USAGE.into());
             Ok(true)
         }
         [file, "check"] => {
@@ -73,7 +73,11 @@ fn run(words: &[String], say: &mut dyn FnMut(String)) -> Result<bool, Box<dyn Er
             listed?;
             Ok(saved.lost.is_empty())
         }
-        _ => Err(USAGE.into()),
+        [_] => Err(format!("there is no command; {USAGE}").into()),
+        [_, "check" | "salvage" | "compact" | "list" | "dead", ..] => {
+            Err(format!("too few words, or too many; {USAGE}").into())
+        }
+        [_, word, ..] => Err(format!("unknown command {word:?}; {USAGE}").into()),
     }
 }
 
@@ -172,7 +176,13 @@ mod tests {
             2,
             "{dead}"
         );
-        assert_eq!(said(&[file]).unwrap_err(), USAGE);
+        for (words, why) in [
+            (&[file][..], "there is no command"),
+            (&[file, "chek"], "unknown command \"chek\""),
+            (&[file, "salvage"], "too few words, or too many"),
+        ] {
+            assert_eq!(said(words).unwrap_err(), format!("{why}; {USAGE}"));
+        }
         fs::remove_dir_all(folder).unwrap();
     }
 }

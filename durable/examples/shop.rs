@@ -183,6 +183,7 @@ impl Drop for Tables {
 fn main() -> Result<(), Box<dyn Error>> {
     let Ok(database) = std::env::var(DATABASE) else {
         println!("it needs a PostgreSQL: {DATABASE}='host=.. user=.. dbname=..' says which one");
+        println!("scripts/with-postgres COMMAND starts one for a command");
         return Ok(());
     };
     let arguments: Vec<_> = std::env::args().collect();

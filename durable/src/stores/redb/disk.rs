@@ -43,8 +43,8 @@ const RESERVE: (u64, u64) = (1 << 41, 1 << 36);
 #[cfg(all(target_os = "linux", not(wheelwork_no_linux)))]
 pub(crate) fn hold_room(file: &File, bytes: u64) -> io::Result<()> {
     let bytes = bytes.min(RESERVE.1);
-    // tmpfs and f2fs hold a reserve against the limit of a file's size, and the system then ends the
-    // process.
+    // tmpfs and f2fs hold a reserve against the limit of a file's size, and the system then ends
+    // the process.
     let mut limit = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,
