@@ -52,6 +52,7 @@ mod handler;
 #[doc(hidden)]
 pub mod internals;
 mod queue;
+#[cfg(any(feature = "postgres", feature = "redb"))]
 mod random;
 mod runner;
 mod store;
