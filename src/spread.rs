@@ -69,7 +69,9 @@ fn fmix64(mut hash: u64) -> u64 {
 /// A number that nobody foresees. std has random keys once for each thread, and a fork copies them:
 /// so that the children of one process differ, the process counts, too.
 pub(crate) fn random() -> u64 {
-    RandomState::new().hash_one(process::id())
+    // (Where there are no processes, std has no number for one.)
+    let process = cfg!(any(unix, windows)).then(process::id);
+    RandomState::new().hash_one(process)
 }
 
 #[cfg(all(test, not(loom)))]

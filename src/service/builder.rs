@@ -271,9 +271,10 @@ impl<T: Send + 'static> Builder<T> {
     /// [`Late`] says how late, and how many they are.
     ///
     /// Lateness is measured when a worker claims due timers, before it runs them; so a slow hook
-    /// makes them later. Lateness is never negative, and at most 2 us more than the truth. If a
-    /// timer is later because it shared a reading of the clock (see
-    /// [`schedule`](crate::ServiceHandle::schedule)), the time that this adds is not measured.
+    /// makes them later. (A run of a periodic timer that the hook cancels or pauses is told of,
+    /// too.) Lateness is never negative, and at most 2 us more than the truth. If a timer is later
+    /// because it shared a reading of the clock (see [`schedule`](crate::ServiceHandle::schedule)),
+    /// the time that this adds is not measured.
     ///
     /// If the hook panics, that is counted in [`Stats::hook_panics`](crate::Stats::hook_panics).
     ///

@@ -15,7 +15,7 @@ use super::origin::Origin;
 use crate::sync::{AtomicU64, Mutex as SyncMutex, Ordering, pause};
 use std::any::Any;
 use std::fmt;
-use std::mem::forget;
+use std::mem::{forget, replace};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime};
@@ -50,6 +50,16 @@ impl Pass {
 
 /// The first panic of a watch, in one call that drives.
 type Told = Result<(), Box<dyn Any + Send>>;
+
+/// Calls what may be a user's code, and keeps its panic if it is the first one.
+fn keep_panic(told: &mut Told, call: impl FnOnce()) {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Err(panic) if told.is_ok() => *told = Err(panic),
+        // (Not dropped: that could panic, too.)
+        Err(panic) => forget(panic),
+        Ok(()) => (),
+    }
+}
 
 /// What a manual clock moves: the shards of one service.
 pub(crate) trait Driven: Send + Sync {
@@ -364,12 +374,7 @@ impl ManualClock {
         let sets = self.0.wall_sets.load(Ordering::Acquire);
         self.0.wall_told.store(sets, Ordering::Relaxed);
         for service in services {
-            match catch_unwind(AssertUnwindSafe(|| service.wall_was_set())) {
-                Err(panic) if told.is_ok() => *told = Err(panic),
-                // (Not dropped: that could panic, too.)
-                Err(panic) => forget(panic),
-                Ok(()) => (),
-            }
+            keep_panic(told, || service.wall_was_set());
         }
     }
 
@@ -624,7 +629,9 @@ impl ManualClock {
             };
             // A task may have started a service.
             if self.registered() != registered {
-                (registered, services) = (self.registered(), self.services());
+                registered = self.registered();
+                let before = replace(&mut services, self.services());
+                keep_panic(told, || drop(before));
                 continue;
             }
             if self.has_wall_news() {
@@ -655,6 +662,8 @@ impl ManualClock {
                 break;
             }
         }
+        // A watch that a task has dropped is dropped here, with its closure.
+        keep_panic(told, || drop(services));
     }
 }
 

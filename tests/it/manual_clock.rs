@@ -469,3 +469,28 @@ fn a_watch_that_a_task_drops_is_not_called_any_more() {
     clock.advance(MS);
     assert_eq!(calls.load(Ordering::Relaxed), 0);
 }
+
+/// Its closure is dropped by the thread that moves the clock.
+#[test]
+fn a_watch_whose_drop_panics_does_not_stop_the_clock() {
+    struct Panics;
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            panic!("the drop");
+        }
+    }
+    let clock = ManualClock::new();
+    let service = TimerService::builder()
+        .clock(clock.clone())
+        .start()
+        .unwrap();
+    let panics = Panics;
+    let watch = clock.watch_time_of_day(move || _ = &panics);
+    let watch = Mutex::new(Some(watch));
+    let drops = move || drop(watch.lock().unwrap().take());
+    service.schedule(MS, drops).unwrap();
+    let advanced = catch_unwind(AssertUnwindSafe(|| clock.advance(MS)));
+    assert_eq!(advanced.unwrap_err().downcast_ref(), Some(&"the drop"));
+    clock.advance(MS);
+    assert_eq!(clock.elapsed(), MS * 2);
+}

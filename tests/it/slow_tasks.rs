@@ -358,6 +358,8 @@ fn what_a_blocked_pool_has_no_room_for_stays_in_the_wheel() {
     while service.stats().sum(|shard| shard.machinery.drained()) < drained + TIMERS / 2 {
         std::thread::sleep(MS);
     }
+    // How late they are is asked for below.
+    std::thread::sleep(MS * 50);
     release.send(()).unwrap();
     while service.stats().timers.fired < TIMERS / 2 + 1 {
         std::thread::sleep(MS);

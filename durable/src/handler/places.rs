@@ -37,21 +37,10 @@ struct TakenPlaces {
     /// Whether the place of threads that relieve the pool is taken.
     by_relief: bool,
     /// The timers that wait, in the order of their deadlines; those of one deadline in the order in
-    /// which they came. A suspect waits behind all that waited before it.
+    /// which they came.
     waiting: BTreeMap<(StoreTime, u64), Delivery>,
     numbers: IdMap<DurableId, (StoreTime, u64)>,
     next: u64,
-}
-
-impl TakenPlaces {
-    /// The deadline by which a timer waits.
-    fn waits_as_of(&self, delivery: &Delivery) -> StoreTime {
-        let due = delivery.row.due;
-        match self.waiting.last_key_value() {
-            Some(((last, _), _)) if delivery.row.is_on_trial() => due.max(*last),
-            _ => due,
-        }
-    }
 }
 
 /// The place that a call of a handler has, and that is given back after it.
@@ -112,7 +101,7 @@ impl Places {
         let mut taken = self.lock();
         if self.is_full(&taken) || relieves && taken.by_relief {
             for delivery in timers {
-                let number = (taken.waits_as_of(&delivery), taken.next);
+                let number = (delivery.row.due, taken.next);
                 taken.next += 1;
                 taken.numbers.insert(delivery.row.id, number);
                 taken.waiting.insert(number, delivery);

@@ -86,12 +86,13 @@ impl RetryPolicy {
     /// last of these crashes the timer becomes a dead letter ([`Cause::Crashed`]) in place of its
     /// next trial. Unless set: 5. 0 counts as 1.
     ///
-    /// After a crash a timer is a suspect if its handler may have been running. Suspects run after
-    /// all other timers that are due, first in groups. If the process crashes again, that counts as
-    /// a crash of each timer of the group, but not towards this number. After that these timers run
-    /// one at a time. Each waits for a second after the start, and twice as long after each further
-    /// crash, up to a minute. So a timer that crashes its process each time does so once unnoticed,
-    /// once in a group, and this number of times alone.
+    /// After a crash a timer is a suspect if its handler may have been running. Suspects begin
+    /// after the other timers that are due (but get a place of `max_calls` in the order of
+    /// deadlines), first in groups. If the process crashes again, that counts as a crash of each
+    /// timer of the group, but not towards this number. After that these timers run one at a time.
+    /// Each waits for a second after the start, and twice as long after each further crash, up to a
+    /// minute. So a timer that crashes its process each time does so once unnoticed, once in a
+    /// group, and this number of times alone.
     ///
     /// # Example
     /// ```

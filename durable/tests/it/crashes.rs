@@ -486,47 +486,6 @@ fn a_stop_takes_back_what_was_not_called() {
     });
 }
 
-/// Their deadlines are earlier, so in the order of deadlines they would come first.
-#[test]
-fn suspects_wait_for_their_kinds_limit_behind_the_others() {
-    on_each_store("behind", |world| {
-        world.arm(2);
-        let life = world.live().on("x", RetryPolicy::new(), at_call(1));
-        let life = life.start();
-        life.clock.advance(SECOND);
-        world.end(life);
-        let called: Arc<Mutex<Vec<String>>> = Arc::default();
-        let futures: Arc<Mutex<Vec<SpawnedFuture>>> = Arc::default();
-        let (notes, spawned) = (called.clone(), futures.clone());
-        let life = world.live().with(move |builder| {
-            builder
-                .on_async("x", move |delivery| {
-                    notes.lock().unwrap().push(delivery.payload_text().into());
-                    Late(false)
-                })
-                .retry_policy(RetryPolicy::new().first(10 * MINUTE))
-                .max_calls("x", NonZeroUsize::MIN)
-                .spawner(move |mut future| {
-                    let mut context = Context::from_waker(Waker::noop());
-                    assert!(future.as_mut().poll(&mut context).is_pending());
-                    spawned.lock().unwrap().push(future);
-                })
-        });
-        let life = life.start();
-        for name in ["a", "b", "c"] {
-            life.timers().schedule("x", Duration::ZERO, name).unwrap();
-        }
-        life.clock.advance(SECOND);
-        let next = || futures.lock().unwrap().pop();
-        while let Some(future) = next() {
-            end(future);
-            life.clock.advance(SECOND);
-        }
-        assert_eq!(*called.lock().unwrap(), ["a", "b", "c", "0", "1"]);
-        world.end(life);
-    });
-}
-
 /// A future that fails when it is polled again.
 struct Late(bool);
 

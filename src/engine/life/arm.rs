@@ -260,7 +260,8 @@ impl<T: Send + 'static> Cells<T> {
         id: TimerId,
     ) -> Result<TimerId, ScheduleError<C::Back>> {
         // A stop that fires all leaves a timer that runs to its run, and so does a drain.
-        let leaves_runs = self.shared.fires_all() || !self.shared.ends_periodic();
+        // (In this order: a drain may become a stop that fires all between the two looks.)
+        let leaves_runs = !self.shared.ends_periodic() || self.shared.fires_all();
         let claimed = self.look_up(local, id, None, |cell| {
             if leaves_runs {
                 cell.claim_waiting_id(id.birth())

@@ -15,6 +15,9 @@ use tokio::time::timeout;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error, IsolationLevel, Row, ToStatement, Transaction};
 
+/// So long is waited for a connection. Each of its addresses may take 30 s of that.
+const CONNECT_MAX: Duration = Duration::from_secs(120);
+
 /// So long is waited for a rollback. After that the connection is closed, which rolls back too.
 const ROLLBACK_MAX: Duration = Duration::from_secs(5);
 
@@ -355,7 +358,7 @@ impl HandlerDatabase {
         }
     }
 
-    /// Connects. A server that stands still is waited for as a session waits.
+    /// Connects.
     pub(crate) fn connect(&self) -> Result<HandlerConnection, Box<dyn StdError + Send + Sync>> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -368,7 +371,7 @@ impl HandlerDatabase {
                 .inspect_err(|_| driver.abort())?;
             Ok::<_, Error>(connected.client)
         };
-        let client = answered(&runtime, connect)??;
+        let client = answered(&runtime, CONNECT_MAX, connect)??;
         Ok(HandlerConnection {
             client,
             runtime: Some(runtime),
@@ -383,10 +386,11 @@ impl HandlerDatabase {
 /// while its system keeps the connection alive.
 fn answered<R>(
     runtime: &Runtime,
+    within: Duration,
     asked: impl Future<Output = R>,
 ) -> Result<R, Box<dyn StdError + Send + Sync>> {
-    let answer = runtime.block_on(async { timeout(ANSWER_MAX, asked).await });
-    answer.map_err(|_| format!("PostgreSQL did not answer within {ANSWER_MAX:?}").into())
+    let answer = runtime.block_on(async { timeout(within, asked).await });
+    answer.map_err(|_| format!("PostgreSQL did not answer within {within:?}").into())
 }
 
 /// A connection of handlers, of which one at a time uses it.
@@ -423,7 +427,7 @@ impl HandlerConnection {
         let begin = begin.isolation_level(IsolationLevel::ReadCommitted);
         Ok(PostgresTransaction {
             runtime,
-            inner: answered(runtime, begin.start())??,
+            inner: answered(runtime, ANSWER_MAX, begin.start())??,
             texts: &self.texts,
             ack: &self.ack,
             has_ended: &mut self.has_ended,

@@ -28,7 +28,7 @@ const DRIFT: f64 = 500e-6;
 const SLEW: f64 = 84e-3;
 
 /// In seconds since 1970: later than any time of a row.
-const LATEST: f64 = 1e12;
+const LATEST: f64 = 3e11;
 
 /// While something is due soon the clock is read so often.
 pub(super) const READ_EVERY: Duration = Duration::from_millis(10);
@@ -261,7 +261,8 @@ impl DatabaseClock {
 
 /// Seconds since 1970. What is before that is 1970; of what is beyond all times it is a late one.
 fn system_time(seconds: f64) -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_secs_f64(seconds.clamp(0.0, LATEST))
+    let known = Duration::try_from_secs_f64(seconds.clamp(0.0, LATEST));
+    SystemTime::UNIX_EPOCH + known.unwrap_or_default()
 }
 
 impl StoreClock for DatabaseClock {

@@ -53,9 +53,15 @@ const SETTINGS: [&str; 8] = [
     "SET jit = off",
 ];
 
-/// Sets a setting of a session. A database that has no such setting does without.
+/// Sets a setting of a session. A database that has no such setting, or lets nobody set it, does
+/// without.
 pub(super) async fn set(client: &Client, setting: &str) -> Result<(), Error> {
+    let refused = [
+        &SqlState::INSUFFICIENT_PRIVILEGE,
+        &SqlState::CANT_CHANGE_RUNTIME_PARAM,
+    ];
     match client.batch_execute(setting).await {
+        Err(error) if error.code().is_some_and(|code| refused.contains(&code)) => Ok(()),
         Err(error) if !is_unknown(&error) => Err(error),
         _ => Ok(()),
     }

@@ -45,12 +45,12 @@ pub(crate) fn hold_room(file: &File, bytes: u64) -> io::Result<()> {
     let bytes = bytes.min(RESERVE.1);
     // tmpfs and f2fs hold a reserve against the limit of a file's size, and the system then ends
     // the process.
-    let mut limit = libc::rlimit {
+    let mut limit = libc::rlimit64 {
         rlim_cur: 0,
         rlim_max: 0,
     };
     // SAFETY: the call writes to `limit`, which lives as long.
-    let is_known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) } == 0;
+    let is_known = unsafe { libc::getrlimit64(libc::RLIMIT_FSIZE, &raw mut limit) } == 0;
     if is_known && limit.rlim_cur < RESERVE.0 + bytes {
         return Err(io::ErrorKind::Unsupported.into());
     }
