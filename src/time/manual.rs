@@ -10,8 +10,10 @@
 //!
 //! The functions that move a clock are `inline`, so only programs that move one compile them.
 
+use super::driven::{Busy, Driven, Pass};
 use super::nanos::{NANOS_MAX, nanos};
 use super::origin::Origin;
+use super::watch::TimeOfDayWatch;
 use crate::sync::{AtomicU64, Mutex as SyncMutex, Ordering, pause};
 use std::any::Any;
 use std::fmt;
@@ -22,31 +24,6 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// Bit of `requests`: a thread drives.
 const DRIVEN: u64 = 1;
-
-/// Another thread takes a turn of the shards. It may take long.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Busy;
-
-/// What turns have found, of one or more shards.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Pass {
-    /// Due entries that were dispatched.
-    pub(crate) dispatched: u64,
-    /// More is due, and there is room for it.
-    pub(crate) is_more: bool,
-    /// More is due, but there was no room for it.
-    pub(crate) is_held: bool,
-}
-
-impl Pass {
-    pub(crate) fn and(self, other: Self) -> Self {
-        Self {
-            dispatched: self.dispatched + other.dispatched,
-            is_more: self.is_more || other.is_more,
-            is_held: self.is_held || other.is_held,
-        }
-    }
-}
 
 /// The first panic of a watch, in one call that drives.
 type Told = Result<(), Box<dyn Any + Send>>;
@@ -59,23 +36,6 @@ fn keep_panic(told: &mut Told, call: impl FnOnce()) {
         Err(panic) => forget(panic),
         Ok(()) => (),
     }
-}
-
-/// What a manual clock moves: the shards of one service.
-pub(crate) trait Driven: Send + Sync {
-    /// Takes one turn of every shard.
-    fn turn(&self) -> Pass;
-
-    /// Whether messages have come since the last turn.
-    fn has_messages(&self) -> bool;
-
-    /// The next time at which a turn has something to do, in nanoseconds since the clock's origin:
-    /// the present time if messages have come since the last turn. `Err`: another thread takes a
-    /// turn.
-    fn next_event_ns(&self) -> Result<Option<u64>, Busy>;
-
-    /// The time of day was set since the last call. The timers that go by it have to read it again.
-    fn wall_was_set(&self);
 }
 
 /// Time for tests. It stands still until a test moves it.
@@ -108,59 +68,6 @@ pub(crate) trait Driven: Send + Sync {
 /// ```
 #[derive(Clone)]
 pub struct ManualClock(Arc<ManualState>);
-
-/// A watch of the time of day of a [`ManualClock`]. It ends when it is dropped.
-///
-/// # Example
-/// See [`ManualClock::watch_time_of_day`].
-#[must_use = "the watch ends when it is dropped"]
-pub struct TimeOfDayWatch {
-    /// The clock has a weak reference.
-    _watcher: Arc<dyn Driven>,
-    ended: Arc<AtomicU64>,
-}
-
-impl fmt::Debug for TimeOfDayWatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TimeOfDayWatch").finish_non_exhaustive()
-    }
-}
-
-impl Drop for TimeOfDayWatch {
-    fn drop(&mut self) {
-        // Ordering: Release. Pairs with the Acquire of `wall_was_set`: an `advance` that has the
-        // watch still makes no call that begins from now on.
-        self.ended.store(1, Ordering::Release);
-    }
-}
-
-/// What a watch calls. It has no timers, so there is nothing to drive.
-struct Watcher<F> {
-    tell: F,
-    /// 1: the watch was dropped.
-    ended: Arc<AtomicU64>,
-}
-
-impl<F: Fn() + Send + Sync> Driven for Watcher<F> {
-    fn turn(&self) -> Pass {
-        Pass::default()
-    }
-
-    fn has_messages(&self) -> bool {
-        false
-    }
-
-    fn next_event_ns(&self) -> Result<Option<u64>, Busy> {
-        Ok(None)
-    }
-
-    fn wall_was_set(&self) {
-        // Ordering: Acquire. Pairs with the Release of the watch's drop.
-        if self.ended.load(Ordering::Acquire) == 0 {
-            (self.tell)();
-        }
-    }
-}
 
 /// What the clones of a clock share.
 struct ManualState {
@@ -338,16 +245,9 @@ impl ManualClock {
     /// assert_eq!(count.load(Ordering::Relaxed), 1);
     /// ```
     pub fn watch_time_of_day(&self, tell: impl Fn() + Send + Sync + 'static) -> TimeOfDayWatch {
-        let ended = Arc::<AtomicU64>::default();
-        let watcher: Arc<dyn Driven> = Arc::new(Watcher {
-            tell,
-            ended: ended.clone(),
-        });
-        self.register(Arc::downgrade(&watcher));
-        TimeOfDayWatch {
-            _watcher: watcher,
-            ended,
-        }
+        let watch = TimeOfDayWatch::new(tell);
+        self.register(watch.watcher());
+        watch
     }
 
     /// How often the time of day was set. A thread that files a timer by the time of day calls this
