@@ -504,6 +504,9 @@ fn a_periodic_timer_is_cancelled_while_it_waits_and_while_it_runs() {
         |cell| cell.claim_repeat(),
         |cell| cell.claim_any(),
     ];
+    let armed = Fixture::repeating(100);
+    assert!(armed.cell().claim_waiting_id(GENERATION + 1).is_none());
+    assert!(armed.cell().claim_waiting_id(GENERATION).is_some());
     for cancel in cancels {
         let armed = Fixture::repeating(100);
         let claimed = cancel(armed.cell()).expect("it waits");
@@ -520,7 +523,6 @@ fn a_periodic_timer_is_cancelled_while_it_waits_and_while_it_runs() {
         // Before the run has begun.
         let armed = Fixture::repeating(100);
         armed.wait_to_run(100, GENERATION);
-        assert!(armed.cell().claim_waiting_id(GENERATION + 1).is_none());
         let claimed = cancel(armed.cell()).expect("it waits to run");
         assert!(matches!(claimed.content, Some(Content::Repeat(_))));
         assert_eq!(
@@ -536,6 +538,7 @@ fn a_periodic_timer_is_cancelled_while_it_waits_and_while_it_runs() {
             let armed = Fixture::repeating(100);
             let cell = armed.cell();
             let repeat = armed.run(100, GENERATION);
+            assert!(cell.claim_waiting_id(GENERATION).is_none(), "a run has it");
             let claimed = cancel(cell).expect("it runs");
             assert!(
                 claimed.content.is_none() && claimed.filed.is_none() && claimed.index.is_none()

@@ -80,7 +80,7 @@ impl<T: Send + 'static> Engine<T> {
         });
     }
 
-    /// Tells that a run is late, if somebody wants to know of so much. Returns whether it told.
+    /// Calls the hook `on_late` if the run is later than its threshold. Returns whether it did.
     fn tell_late(&self, lateness_ns: u64) -> bool {
         let tells = lateness_ns > self.hooks.late_above_ns();
         if tells {
@@ -172,14 +172,14 @@ impl<T: Send + 'static> Engine<T> {
         let at = Nanos(repeat.at_ns().max(now_ns + 1));
         let Tick(mut deadline) = self.tick.deadline(at);
         if deadline <= run.due_at.deadline() {
+            // By this core's clock the run is not due so far: it is a little behind that of the
+            // core on which the shard ran. The next tick, unless time has ended.
             let Tick(last) = self.tick.deadline(Nanos(u64::MAX));
             deadline = run.due_at.deadline() + 1;
             if deadline > last {
-                // There is no later tick: time has ended.
                 self.end_periodic(run, repeat);
                 return now_ns;
             }
-            // (The clock of this core is a little behind that of the shard's.)
         }
         repeat.file(deadline);
         let due_at = DueAt::new(deadline, run.due_at.shard());
