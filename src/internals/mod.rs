@@ -12,6 +12,7 @@ mod turns;
 
 use crate::doorbell::SecondLook;
 use crate::entry_wheel::EntryWheel;
+use crate::repeat::Repeat;
 use crate::{Builder, TimerId, cell, doorbell, entry, lane};
 use std::sync::Arc;
 #[cfg(not(loom))]
@@ -377,14 +378,19 @@ impl Arena {
     }
 }
 
-/// (The rest of a claim that has a number needs no drop. As a call, it would have the claim lie in
-/// memory.)
+/// The number of a claim.
 fn payload_of(claimed: cell::Claimed<u64>) -> Option<u64> {
-    let Some(cell::Content::Payload(payload)) = claimed.content else {
-        return None;
-    };
-    std::mem::forget(claimed);
-    Some(payload)
+    match claimed.content? {
+        cell::Content::Payload(payload) => Some(payload),
+        cell::Content::Repeat(repeat) => no_payload(repeat),
+    }
+}
+
+/// (By value: else the claim would lie in memory, so that this can be dropped there.)
+#[cold]
+#[inline(never)]
+fn no_payload(_: Box<Repeat>) -> Option<u64> {
+    None
 }
 
 /// The wheel of a shard.
