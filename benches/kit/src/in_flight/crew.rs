@@ -23,6 +23,9 @@ const SPINS: usize = 64;
 const NAP: Duration = Duration::from_micros(20);
 
 /// A producer.
+// A random one writes to its `Rng` at each pair: the producers, which are beside each other, share
+// no cache line.
+#[repr(align(128))]
 pub(super) struct Producer<H> {
     /// See [`pin`](crate::system::pin).
     pub(super) core: usize,
