@@ -1,16 +1,24 @@
 //! Periodic timers whose runs are a worker's, against the shard's turns, a cancel, a stop, and
 //! whoever waits: src/cell/README.md (RunBegin, RunFile), by the service itself.
 
+use loom::sync::Notify;
 use std::sync::Arc;
 use std::time::Duration;
 use wheelwork::internals::loom::{
-    Entry, Fault, look_after, pass_time, run_job, set_pins, take_turn,
+    Entry, Fault, arm_look, look_after, pass_time, run_job, set_pins, take_turn,
 };
 use wheelwork::{ManualClock, StopPolicy, TimerId, TimerService};
 use wheelwork_loom_tests::{Held, Ledger, explore_service, service_must_fail, spawn};
 
 const TICK: Duration = Duration::from_micros(1);
 const DAY: Duration = Duration::from_secs(86_400);
+
+/// A service whose time the model moves.
+fn service(clock: &ManualClock) -> Held<Arc<TimerService>> {
+    let builder = TimerService::builder();
+    let service = builder.clock(clock.clone()).tick(TICK).shards(1).start();
+    Held::new(Arc::new(service.expect("a manual service starts")))
+}
 
 /// A service with a periodic timer, and how often that has run.
 struct World {
@@ -23,12 +31,7 @@ struct World {
 impl World {
     fn new() -> Self {
         let (clock, runs) = (ManualClock::new(), Arc::new(Ledger::new()));
-        let service = TimerService::builder()
-            .clock(clock.clone())
-            .tick(TICK)
-            .shards(1)
-            .start()
-            .expect("a manual service starts");
+        let service = service(&clock);
         let counted = runs.clone();
         let id = service
             .every(TICK)
@@ -36,7 +39,7 @@ impl World {
             .expect("not stopped");
         Self {
             clock,
-            service: Held::new(Arc::new(service)),
+            service,
             id,
             runs,
         }
@@ -249,6 +252,118 @@ fn run_against_pause_and_fire_all() {
     worker.join().unwrap();
     assert!(!world.service.is_pending(world.id), "it is still armed");
     world.no_panics();
+}
+
+/// A timer for a time of day is armed while the look of its run stops the service, by a stop that
+/// fires all: it fires, or was refused, and is counted once.
+fn arming_against_a_look_that_stops() {
+    let clock = ManualClock::new();
+    let (service, runs) = (service(&clock), Arc::new(Ledger::<1>::new()));
+    let (handle, counted) = (service.handle(), runs.clone());
+    let stopper = service.clone();
+    let turn = spawn(move || clock.advance(TICK));
+    let stop = move || assert!(stopper.stop_with(StopPolicy::FireAll).is_empty());
+    let arming = spawn(move || arm_look(&handle, stop, move || _ = counted.add(0)).is_ok());
+    let accepted = u32::from(arming.join().unwrap());
+    turn.join().unwrap();
+    assert_eq!(service.stop_with(StopPolicy::FireAll).len(), 0);
+    assert_eq!(runs.counts(), [accepted], "what is accepted fires");
+    let (timers, accepted) = (service.stats().timers, u64::from(accepted));
+    assert_eq!(
+        (timers.armed, timers.ended, timers.pending),
+        (accepted, accepted, 0),
+        "it is counted once"
+    );
+    assert_eq!(service.stats().panics, 0, "loom complained inside the run");
+}
+
+/// A drain comes when a stop that fires all has begun, in the look of a timer for a time of day.
+/// The drain leaves that timer to its run.
+fn look_that_fires_all_against_a_later_drain() {
+    let (service, runs) = (service(&ManualClock::new()), Arc::new(Ledger::<1>::new()));
+    let (stopper, has_begun) = (service.clone(), Arc::new(Notify::new()));
+    let (counted, begun) = (runs.clone(), has_begun.clone());
+    let stop = move || {
+        assert!(stopper.stop_with(StopPolicy::FireAll).is_empty());
+        begun.notify();
+    };
+    let (handle, job) = (service.handle(), service.handle());
+    let id = arm_look(&handle, stop, move || _ = counted.add(0)).expect("not stopped");
+    let worker = spawn(move || run_job(&job, Entry::of(id, 1)));
+    // (Loom wakes for nothing, too.)
+    while !service.is_stopped() {
+        has_begun.wait();
+    }
+    let drain = StopPolicy::Drain(Duration::ZERO);
+    assert!(service.stop_with(drain).is_empty());
+    worker.join().unwrap();
+    assert_eq!(runs.counts(), [1], "the first stop fires it");
+    assert!(!service.is_pending(id), "it is still armed");
+    assert_eq!(service.stats().panics, 0, "loom complained inside the run");
+}
+
+/// Two stops, one of which fires all. A timer for a time of day whose run has only looked at the
+/// clock fires if another timer does, which comes back otherwise.
+fn look_of_day_against_two_stops() {
+    let world = World::of_day(true);
+    let fired = Arc::new(Ledger::<1>::new());
+    let noted = fired.clone();
+    let timer = world.service.schedule(DAY, move || _ = noted.add(0));
+    timer.expect("not stopped");
+    let worker = world.worker();
+    let other = world.service.clone();
+    let fires_all = spawn(move || other.stop_with(StopPolicy::FireAll).len());
+    let unfired = world.service.stop().len() + fires_all.join().unwrap();
+    worker.join().unwrap();
+    let [fired] = fired.counts();
+    assert_eq!(fired as usize + unfired, 1, "every timer has one outcome");
+    assert_eq!(world.runs.counts(), [fired], "both fire, or none");
+    world.no_panics();
+}
+
+#[test]
+fn what_is_armed_while_its_look_stops_the_service_fires_or_is_refused() {
+    explore_service(Some(2), arming_against_a_look_that_stops);
+}
+
+#[test]
+fn broken_recheck_that_takes_a_timer_from_its_run() {
+    service_must_fail(
+        Fault::RunTakenFromFireAll,
+        "what is accepted fires",
+        Some(2),
+        arming_against_a_look_that_stops,
+    );
+}
+
+#[test]
+fn a_drain_leaves_to_a_stop_what_that_fires() {
+    explore_service(Some(2), look_that_fires_all_against_a_later_drain);
+}
+
+#[test]
+fn broken_drain_that_ends_what_a_stop_fires() {
+    service_must_fail(
+        Fault::DrainEndsWhatFires,
+        "the first stop fires it",
+        Some(2),
+        look_that_fires_all_against_a_later_drain,
+    );
+}
+
+#[test]
+fn of_two_stops_the_first_decides_for_all() {
+    explore_service(Some(2), look_of_day_against_two_stops);
+}
+
+#[test]
+fn broken_mark_of_a_further_stop() {
+    service_must_fail(
+        Fault::FurtherStopMarksItsOwn,
+        "both fire, or none",
+        Some(2),
+        look_of_day_against_two_stops,
+    );
 }
 
 #[test]

@@ -255,8 +255,8 @@ impl Shared {
         // A further stop marks what the first one has decided, which may not have marked it yet. By
         // another mark a run would end a timer that is to fire.
         self.close_for(match stopped {
-            Err(first) => first,
-            Ok(_) => mark,
+            Err(first) if !broken(Fault::FurtherStopMarksItsOwn) => first,
+            _ => mark,
         });
         stopped.is_ok()
     }

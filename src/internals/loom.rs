@@ -363,6 +363,23 @@ fn manual<T: Send + 'static>(service: &TimerService<T>) -> &ManualShards<T> {
         .expect("it is on a manual clock")
 }
 
+/// Arms a timer for a time of day that does not come: each look calls `looks`, and says that it is
+/// a day away. The first look is at the next tick.
+///
+/// # Errors
+/// As `schedule_at_system_time`.
+pub fn arm_look<T: Send + 'static>(
+    handle: &ServiceHandle<T>,
+    mut looks: impl FnMut() + Send + 'static,
+    run: impl FnMut() + Send + 'static,
+) -> Result<TimerId, ScheduleError<()>> {
+    let look = move |_, _| {
+        looks();
+        Some(Duration::from_secs(24 * 3600))
+    };
+    handle.by_wall_clock(handle.wall_clock(), Duration::ZERO, Box::new(look), 1, run)
+}
+
 /// One turn of each shard of a service on a manual clock.
 pub fn take_turn<T: Send + 'static>(service: &TimerService<T>) -> bool {
     let pass = manual(service).turn();

@@ -346,7 +346,8 @@ impl<T: Send + 'static> Started<T> {
         // After the last deadline: what is beyond the budget of wake-ups fires at the next full
         // millisecond, and the workers need some time.
         let grace_ns = FULL_NS + FULL_NS.max(engine.tick.nanos());
-        if !runs_on {
+        // What another stop has begun to fire is not this one's to end.
+        if !runs_on && (!shared.fires_all() || broken(Fault::DrainEndsWhatFires)) {
             self.end_periodic();
         }
         // A cell that is armed from now on belongs to a schedule that takes it back. So one look at

@@ -177,6 +177,8 @@ pub enum Fault {
     /// ScheduleRecheck: a `schedule` that takes its timer back from a stopped service, and finds it
     /// running, does not count its end.
     RunTakenBackNotCounted,
+    /// ScheduleRecheck: such a `schedule` takes its timer from its run even where a stop fires all.
+    RunTakenFromFireAll,
     /// RunRecheck: a run that has filed its timer again does not look again whether a stop fires
     /// all.
     RunNotSeenAfterFile,
@@ -199,6 +201,10 @@ pub enum Fault {
     StopTurnNotAwaited,
     /// StopClaim: a further `stop` does not wait until the first one has claimed everything.
     FurtherStopWaitsForNobody,
+    /// A drain ends periodic timers that another stop has begun to fire.
+    DrainEndsWhatFires,
+    /// StopMark: a further `stop` marks what it would do itself.
+    FurtherStopMarksItsOwn,
     /// StopFence: `stop` passes no fence between its mark and its scan of the cells.
     StopNoFence,
     /// FireBegin: a job does not count itself.

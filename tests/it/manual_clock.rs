@@ -484,10 +484,10 @@ fn a_watch_whose_drop_panics_does_not_stop_the_clock() {
         .clock(clock.clone())
         .start()
         .unwrap();
-    let panics = Panics;
-    let watch = clock.watch_time_of_day(move || _ = &panics);
-    let watch = Mutex::new(Some(watch));
-    let drops = move || drop(watch.lock().unwrap().take());
+    // Two of them: each panics by itself.
+    let watches = [Panics, Panics].map(|panics| clock.watch_time_of_day(move || _ = &panics));
+    let watches = Mutex::new(Some(watches));
+    let drops = move || drop(watches.lock().unwrap().take());
     service.schedule(MS, drops).unwrap();
     let advanced = catch_unwind(AssertUnwindSafe(|| clock.advance(MS)));
     assert_eq!(advanced.unwrap_err().downcast_ref(), Some(&"the drop"));

@@ -250,6 +250,31 @@ fn a_stop_ends_the_drain_of_another_one() {
     assert_eq!(all, (1..=10).collect::<Vec<_>>());
 }
 
+/// A timer for a time of day is what the first stop fires, and no drain that comes later ends it.
+#[test]
+fn a_drain_ends_nothing_that_another_stop_fires() {
+    let service = Arc::new(service(Dispatch::Inline));
+    let (task, held) = Held::task();
+    service.schedule(MS, task).unwrap();
+    let (ran, has_run) = mpsc::channel();
+    let run = move || ran.send(()).unwrap();
+    let at = service.system_time() + HANGS;
+    let id = service.schedule_at_system_time(at, run).unwrap();
+    held.begun.recv_timeout(HANGS).unwrap();
+    // It waits for the shard's thread, which has the task.
+    let first = service.stop_async_with(StopPolicy::FireAll);
+    let other = service.clone();
+    let drain = thread::spawn(move || other.stop_with(StopPolicy::Drain(Duration::ZERO)));
+    // Time for the drain to do what it must not.
+    for _ in 0..50 {
+        thread::sleep(MS);
+        assert!(service.is_pending(id), "the drain has ended it");
+    }
+    held.release.send(()).unwrap();
+    assert!(block_on(first).is_empty() && drain.join().unwrap().is_empty());
+    assert_eq!(has_run.try_recv(), Ok(()));
+}
+
 #[test]
 fn each_policy_does_what_it_does_in_stop_with() {
     let clock = ManualClock::new();

@@ -263,7 +263,7 @@ impl<T: Send + 'static> Cells<T> {
         // (In this order: a drain may become a stop that fires all between the two looks.)
         let leaves_runs = !self.shared.ends_periodic() || self.shared.fires_all();
         let claimed = self.look_up(local, id, None, |cell| {
-            if leaves_runs {
+            if leaves_runs && !broken(Fault::RunTakenFromFireAll) {
                 cell.claim_waiting_id(id.birth())
             } else {
                 cell.claim_id(id.birth())

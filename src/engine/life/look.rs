@@ -25,13 +25,13 @@ impl<T: Send + 'static> Engine<T> {
 
     /// What is left of a timer that is paused, or else the time until its deadline.
     pub(crate) fn remaining(&self, due_at: DueAt, left_ns: Option<u64>) -> Duration {
-        left_ns.map_or_else(|| self.until(due_at.deadline()), Duration::from_nanos)
+        Duration::from_nanos(left_ns.unwrap_or_else(|| self.until_ns(due_at.deadline())))
     }
 
-    /// The time from now to the beginning of a tick. Zero if it has begun.
-    fn until(&self, deadline: u64) -> Duration {
+    /// The time from now to the beginning of a tick, in nanoseconds. Zero if it has begun.
+    pub(super) fn until_ns(&self, deadline: u64) -> u64 {
         let Nanos(start_ns) = self.tick.start(Tick(deadline));
-        Duration::from_nanos(start_ns.saturating_sub(self.clock.now_ns()))
+        start_ns.saturating_sub(self.clock.now_ns())
     }
 }
 

@@ -18,9 +18,9 @@ impl<T: Send + 'static> Engine<T> {
     /// Pauses a timer, which keeps what is left of it. Returns whether it has.
     pub(crate) fn halt(&self, id: TimerId) -> bool {
         self.cells.with_local(|local| {
-            // Before the look at the timer, and rounded down: so what is left is not too little.
-            let now_ns = self.clock.now_ns();
-            let left_ns = |deadline| self.tick.start(Tick(deadline)).0.saturating_sub(now_ns);
+            // The clock is read when this thread has the timer (PauseHold). By a reading from
+            // before, more would be left than there was, if the timer was resumed since.
+            let left_ns = |deadline| self.until_ns(deadline);
             self.cells.halt(local, id, left_ns)
         })
     }

@@ -2,8 +2,8 @@
 
 use std::hint::black_box;
 
-/// Room for this many bytes at least: else the slots of two threads, if they have few, would share a
-/// cache line.
+/// Room for this many bytes at least. Else the slots of two threads, if they have few, would share
+/// a cache line.
 const BYTES: usize = 256;
 
 /// Empty slots in such memory.
