@@ -1,7 +1,8 @@
 //! Sessions that are kept alive by heartbeats: `cargo run --example sessions`.
 //!
-//! A heartbeat moves the session's timer to a later deadline: one compare-and-swap, and no message,
-//! however many come.
+//! A heartbeat moves the session's timer to a later deadline: one compare-and-swap and no message,
+//! but for two every 52 s, however many come. Each time its old deadline comes, the timer is put
+//! into the wheel again, which is a message of a worker.
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, channel};

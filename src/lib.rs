@@ -2,9 +2,9 @@
 //!
 //! Request timeouts, idle connections, heartbeats, retries, delayed messages: most such timers are
 //! cancelled long before they are due. wheelwork makes arming and cancelling cheap on many threads.
-//! They take no lock (but at a thread's first call to a shard), and touch memory that all threads
-//! share about once in 64 calls, or in each if the number of pending timers is limited. Once warm
-//! they seldom allocate, except to box a closure larger than three words.
+//! They take no lock (but at a thread's first call to each shard), and write to memory that all
+//! threads share about once in 64 calls, or in each if the number of pending timers is limited.
+//! Once warm they seldom allocate, except to box a closure larger than three words.
 //!
 //! ```
 //! use std::time::Duration;

@@ -13,11 +13,17 @@
 //!
 //! # Events of a service
 //! All events have the target `wheelwork` and the field `service`, which is the builder's
-//! [`name`](crate::Builder::name). The thread that notices an event sends it. Start, stop, and what
-//! a stop fires are told on the calling thread (of a `stop_async` the last two on its own thread,
-//! `wheelwork-stop`), all else on the service's (a panic of async code on the runtime's), and so to
-//! the global subscriber. On a manual clock it goes to the subscriber of the thread that moves the
-//! clock. If a subscriber panics, that counts as a panic of a hook.
+//! [`name`](crate::Builder::name). The thread that notices an event sends it, to its own subscriber
+//! or else to the global one:
+//!
+//!  - Start, stop, and what a stop fires are told on the calling thread (of a `stop_async` the last
+//!    two on its own thread, `wheelwork-stop`).
+//!  - A stall is told on the thread of `on_stall`, and a panic of async code on the runtime's.
+//!  - All else is told on the thread that runs the task or drops the job, or on the shard's. With a
+//!    pool or an executor of yours, threads that run tasks are yours. On a manual clock the thread
+//!    that moves the clock takes the place of the shard's.
+//!
+//! If a subscriber panics, that counts as a panic of a hook.
 //!
 //! | level | when | fields |
 //! |---|---|---|

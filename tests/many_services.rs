@@ -1,4 +1,4 @@
-//! Promise: many services in one process cost a thread each, and are spread over the cores.
+//! Promise: many services of one shard cost a thread each, and are spread over the cores.
 //!
 //! - Services share the default pool, and the cores.
 //! - The pool loses no work when services come and go.

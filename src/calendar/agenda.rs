@@ -91,7 +91,8 @@ impl<T: Send + 'static> ServiceHandle<T> {
     /// Cost: three allocations, and some microseconds for each run.
     ///
     /// # Errors
-    /// As [`schedule`](ServiceHandle::schedule). The closure is dropped.
+    /// As [`schedule`](ServiceHandle::schedule). The closure is dropped. If the service is stopped
+    /// at this very moment, it may have run, though the call returns `Stopped`.
     ///
     /// # Example
     /// See the [module](super)'s.

@@ -177,10 +177,11 @@ impl Coalesced {
 
     /// Calls for a run.
     ///
-    /// Takes no lock, from any thread, also during a run. Cost: a reading of the clock and two
-    /// atomic exchanges. If no timer is armed for a run, a
-    /// [`schedule`](ServiceHandle::schedule) too. Calls that come while one is armed do not move
-    /// it: it looks how long ago the last call was when it is due, and arms the next timer.
+    /// Any thread may call this, also during a run. It takes no lock, with the exceptions that
+    /// [`cancel`](ServiceHandle::cancel) names. Cost: a reading of the clock and two atomic
+    /// exchanges. If no timer is armed for a run, a [`schedule`](ServiceHandle::schedule) too.
+    /// Calls that come while one is armed do not move it: it looks how long ago the last call was
+    /// when it is due, and arms the next timer.
     ///
     /// # Errors
     /// [`Stopped`](ScheduleError::Stopped) and [`Full`](ScheduleError::Full), as for

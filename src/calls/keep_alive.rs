@@ -49,7 +49,7 @@ impl<T: Send + 'static> ServiceHandle<T> {
     /// panics the next one comes nevertheless. When the service stops, it ends.
     ///
     /// # Errors
-    /// As [`schedule`](Self::schedule). The closure is dropped.
+    /// As [`Periodic::start`](crate::Periodic::start).
     ///
     /// # Example
     /// See [`KeepAlive`].
@@ -69,8 +69,14 @@ impl<T: Send + 'static> KeepAlive<T> {
     /// comes the delay after its end; or the timer has ended: the service has been stopped,
     /// `cancel_all` has cancelled it, or an executor has dropped its run.
     ///
-    /// Takes no lock, from any thread. Cost: a [`reschedule`](ServiceHandle::reschedule) to a later
-    /// time. It sends no message until the timer has been moved on by more than 262,143 ticks.
+    /// If two threads call this at the same time, the call that takes effect last counts, from its
+    /// own reading of the clock. If its thread was held up after that reading, the next run comes
+    /// sooner than the other call has asked for, by that time.
+    ///
+    /// Any thread may call this. It takes no lock, with the exceptions that
+    /// [`reschedule`](ServiceHandle::reschedule) names. Cost: a `reschedule` to a later time. It
+    /// sends no message until the timer has been moved on by more than 262,143 ticks since it was
+    /// filed.
     pub fn reset(&self) -> bool {
         self.timer.reschedule(self.delay)
     }

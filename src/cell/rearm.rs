@@ -63,8 +63,9 @@ impl<T> CellRef<'_, T> {
         self.rearm_if(birth, deadline, |_| true)
     }
 
-    /// The same, if it is due at the tick `from`. (One that is moved just then goes where that move
-    /// sends it.)
+    /// The same, if it is due at the tick `from`. A move that comes before RearmHold wins: nothing
+    /// happens here. One that finds the cell HELD is lost, though it returns as done: this re-arm
+    /// takes effect after it.
     pub(crate) fn rearm_from(&self, birth: u64, from: u64, deadline: u64) -> Rearmed {
         self.rearm_if(birth, deadline, |present| present == from)
     }

@@ -7,8 +7,10 @@ use std::sync::Arc;
 /// Where the tasks of expired timers run.
 ///
 /// # Many services
-/// All services of a process that say [`Rayon`](Self::Rayon) share one pool, so each further
-/// service costs one thread: its shard's. They also share its workers:
+/// All services of a process that say [`Rayon`](Self::Rayon) share one pool. So each further
+/// service costs only the threads of its shards: one for every four cores, rounded up, unless
+/// [`shards`](crate::Builder::shards) was called. ([`on_stall`](crate::Builder::on_stall) costs one
+/// more.) They also share the pool's workers:
 ///
 /// - While all workers are blocked, no service of the pool fires. A slow task delays others by at
 ///   most 2 ms while a worker is idle, whatever service it belongs to.

@@ -62,7 +62,7 @@ impl<T: Send + 'static> Engine<T> {
             let is_ahead = |&deadline: &u64| deadline > now && next_look.is_at(deadline);
             if let Some(deadline) = deadline.filter(is_ahead) {
                 next_look.bring_to(now);
-                // Unless a user moves it meanwhile.
+                // Unless a user has moved it meanwhile. (A move that finds the cell HELD is lost.)
                 self.cells
                     .with_local(|local| self.cells.rearm_from(local, id, deadline, now));
             }

@@ -1,9 +1,9 @@
 //! Timers as futures, under any runtime: [`sleep()`], [`timeout()`], [`interval()`],
 //! [`DelayQueue`], [`DelayMap`], [`retry()`], and for times of day [`sleep_until_system_time`].
 //!
-//! A [`Sleep`] allocates nothing. Its first poll arms a timer whose payload is the task's waker;
-//! its drop cancels the timer. When the timer fires, its shard wakes the task. A waker is all that
-//! this needs, so it works under any runtime. It has two consequences:
+//! A [`Sleep`] allocates nothing of its own. Its first poll arms a timer whose payload is the
+//! task's waker; its drop cancels the timer. When the timer fires, its shard wakes the task. A
+//! waker is all that this needs, so it works under any runtime. It has two consequences:
 //!
 //!  - A timeout that is not needed costs one [`schedule`](crate::ServiceHandle::schedule) and one
 //!    [`cancel`](crate::ServiceHandle::cancel), on any thread.

@@ -17,8 +17,9 @@ use std::time::{Duration, Instant};
 /// timer with the waker that it gets; its drop cancels the timer. A further poll with the same
 /// waker reads the timer's state. A poll with another waker arms a new timer.
 ///
-/// It allocates nothing, may be moved (it is `Unpin`), and may be polled on any thread, under any
-/// runtime.
+/// It allocates nothing of its own: its first poll is a
+/// [`schedule`](crate::ServiceHandle::schedule), and may allocate as that does. It may be moved (it
+/// is `Unpin`), and may be polled on any thread, under any runtime.
 ///
 /// [`Timers::handle`](super::Timers::handle) gives access to this timer, too. If the timer is
 /// cancelled there, or moved to an earlier time, the next poll arms a new one.

@@ -2,8 +2,9 @@
 //! others: [`Reporter`].
 //!
 //! A report reads the service's [`Stats`](crate::Stats) and hands the figures to the recorder that
-//! the program has installed. Without a recorder a report does nothing. Between two reports the
-//! feature costs nothing: the calls of a service and its shards are the same as without it.
+//! the program has installed. Without a recorder the figures go nowhere, and the lateness that this
+//! report would have handed over is not reported later. Between two reports the feature costs
+//! nothing: the calls of a service and its shards are the same as without it.
 //!
 //! A name is `wheelwork_` and the path of a field or call, with `_` for `.`; counters end in
 //! `_total`:
@@ -132,9 +133,10 @@ impl<T: Send + 'static> Reporter<T> {
     ///
     /// Counters are set to the figures of [`stats`](ServiceHandle::stats). The histogram gets what
     /// came since the last report: for each lateness the end of its bucket, which is at most a
-    /// quarter above the truth (or 1 us; beyond 18 min it is the greatest lateness), and never
-    /// below. The first report also hands over the descriptions, so install the recorder before it.
-    /// What was reported to no recorder, or to another one, is not reported again.
+    /// quarter above the lateness that was measured (or 1 us; beyond 18 min it is the greatest
+    /// lateness), and never below. (What is measured may be up to 2 us above the truth.) The first
+    /// report also hands over the descriptions, so install the recorder before it. What was
+    /// reported to no recorder, or to another one, is not reported again.
     ///
     /// Cost: `stats`, and a look-up for each figure, since a recorder may be installed at any time.
     /// With `metrics-exporter-prometheus` that is some 4 us a shard. Further, one call for each
@@ -226,7 +228,7 @@ impl HistogramReport {
     }
 
     /// Hands the histogram of a recorder what has come since the last report: for each value the
-    /// end of its bucket, in seconds, which is at most a quarter above the truth (or 1 us), and
+    /// end of its bucket, in seconds, which is at most a quarter above the value (or 1 us), and
     /// never below. Beyond 18 min it is the greatest value so far. Costs one call for each bucket
     /// that has changed.
     ///

@@ -31,7 +31,7 @@ pub(crate) const fn figure<S>(
 /// A histogram: the lateness of timers that fired, and of runs.
 pub(super) const LATENESS: &str = "wheelwork_lateness_seconds";
 pub(super) const LATENESS_HELP: &str = "How long after their deadlines timers fired and periodic \
-    timers ran, rounded up by a quarter at the most.";
+    timers ran, up to 2 us above the truth, then rounded up by a quarter at the most.";
 
 /// Counters of each shard.
 pub(super) const SHARD_COUNTERS: [Figure<ShardStats>; 18] = [
@@ -97,7 +97,7 @@ pub(super) const SHARD_COUNTERS: [Figure<ShardStats>; 18] = [
     ),
     figure(
         "wheelwork_machinery_rings_total",
-        "Times that a scheduling thread woke a shard's thread.",
+        "Times that another thread woke a shard's thread.",
         |shard| shard.machinery.rings(),
     ),
     figure(

@@ -336,7 +336,8 @@ impl<T: Send + 'static> Builder<T> {
 
     /// Sets a hook that is called when a shard stalls: it takes no turn although it is overdue by
     /// more than `threshold` (at least 10 ms). [`Stall`] says which shard, and by how much it is
-    /// overdue. The hook is called once for each stall, one to two thresholds after that began.
+    /// overdue. The hook is called once for each stall, one to two thresholds after that began, if
+    /// its thread gets a processor and no earlier call of the hook holds it up.
     ///
     /// A shard stalls when its thread gets no processor, or when it is inside a handler that runs
     /// inline and blocks.

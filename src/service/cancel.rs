@@ -21,11 +21,18 @@ impl<T: Send + 'static> ServiceHandle<T> {
     /// which a worker takes it up; the closure may be called a little later.)
     /// [`cancel_and_wait`](Self::cancel_and_wait) waits for that.
     ///
-    /// Any thread may call this. It takes no lock, and waits for no task. (A thread's first call to
-    /// a shard takes a lock. It is held for some nanoseconds, and by `stats` for some nanoseconds
-    /// for each thread. A call that finds it held sleeps for some 0.1 ms. A thread that arms or
-    /// cancels faster than its shard can follow is paused now and then, for up to 25.6 ms.) Cost:
-    /// some 20 ns, and a cache miss if the timer is one of a million.
+    /// Any thread may call this. It waits for no task. It takes no lock and waits for no other
+    /// thread, with these exceptions:
+    ///
+    ///  - A thread's first call to each shard takes a lock. It is held for some nanoseconds, and by
+    ///    `stats` for some nanoseconds for each thread. A call that finds it held sleeps for some
+    ///    0.1 ms at a time, until the thread that holds it goes on.
+    ///  - Free cells go from thread to thread through crossbeam's queue, 64 at a time. A thread
+    ///    that is preempted in the middle of a push there may hold up others until it goes on.
+    ///  - A thread that arms or cancels faster than its shard can follow is paused now and then,
+    ///    for up to 25.6 ms.
+    ///
+    /// Cost: some 20 ns, and a cache miss if the timer is one of a million.
     ///
     /// # Example
     /// ```
@@ -79,12 +86,16 @@ impl<T: Send + 'static> ServiceHandle<T> {
     ///
     /// A timer that has not fired is cancelled without waiting. Otherwise the call waits for the
     /// jobs that are in progress now, of all timers. A job has the tasks of up to 1,024 timers;
-    /// those of them that have not begun are waited for too. It does not wait for jobs that begin
-    /// later. Calls that wait at the same time share a lock. If another thread cancels the timer at
-    /// the same time, the call does not wait until that thread has dropped the payload. In a
-    /// process that was forked off it waits for no task, because the tasks run in the parent. Async
-    /// code that a timer has spawned (`schedule_async`, `start_async`) is the runtime's: the call
-    /// does not wait for it.
+    /// those of them that have not begun are waited for too. Calls that wait at the same time share
+    /// a lock, and each waits until it has that. It does not wait for jobs that begin after that
+    /// moment. If another thread cancels the timer at the same time, the call does not wait until
+    /// that thread has dropped the payload. In a process that was forked off it waits for no task,
+    /// because the tasks run in the parent.
+    ///
+    /// Two things that a timer has set off are not waited for. Async code that it has spawned
+    /// (`schedule_async`, `start_async`) is the runtime's. With
+    /// [`on_expire_channel`](crate::Builder::on_expire_channel) the call waits until the payload is
+    /// in the channel, and not for the thread that receives it.
     ///
     /// # Errors
     /// [`InsideTaskError`] inside a task, a handler, a hook or an executor's function, of this

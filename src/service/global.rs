@@ -23,7 +23,8 @@ static GLOBAL: StartOnce<ManuallyDrop<TimerService>> = StartOnce::new();
 /// # Errors
 /// [`NotStarted`](ScheduleError::NotStarted) if the service could not be started, which the next
 /// call tries again. [`Full`](ScheduleError::Full) if no more timers may be pending.
-/// [`Stopped`](ScheduleError::Stopped) in a process that was forked off. The error has the closure.
+/// [`Stopped`](ScheduleError::Stopped) in a process that was forked off, as
+/// [`schedule`](ServiceHandle::schedule) says. The error has the closure.
 ///
 /// # Example
 /// ```

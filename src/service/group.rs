@@ -31,9 +31,9 @@ const KEPT_MIN: usize = 64;
 /// have paused a timer, the first `resume` of one of them lets it go on.
 ///
 /// Each call takes the lock of its group, and waits for calls on the same group. To share a group
-/// between threads, borrow it, or put it in an `Arc`. It takes 16 bytes for each timer. The memory
-/// of timers that are over is used again: a group keeps at most twice as many ids as it had pending
-/// timers at one time, or 64.
+/// between threads, borrow it, or put it in an `Arc`. It takes 16 bytes for each id, in a `Vec`
+/// that doubles when it is full and does not shrink. The place of a timer that is over is used
+/// again: a group keeps at most twice as many ids as it had pending timers at one time, or 64.
 ///
 /// # Example
 /// ```

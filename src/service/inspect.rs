@@ -58,7 +58,7 @@ impl<T: Send + 'static> ServiceHandle<T> {
     /// timer does not fire early.
     ///
     /// Cost: two looks at the timer's cell. If another thread moves, pauses or resumes the timer at
-    /// that moment, the call sleeps for some 0.1 ms.
+    /// that moment, the call sleeps for some 0.1 ms at a time, until that thread goes on.
     ///
     /// # Example
     /// ```
@@ -129,7 +129,8 @@ impl<T: Send + 'static> ServiceHandle<T> {
     /// What the service has done so far.
     ///
     /// Cost: some microseconds for a handful of shards and threads. It takes a lock (which threads
-    /// take at their first call too), and reads the counters of each shard and of each thread.
+    /// take at their first call to a shard too), and reads the counters of each shard and of each
+    /// thread.
     ///
     /// # Example
     /// ```
@@ -148,8 +149,10 @@ impl<T: Send + 'static> ServiceHandle<T> {
     }
 
     /// Whether the service has been stopped: from the moment in which a `stop`, or a drain, begins,
-    /// and for ever after; and in a process that was forked off. Every timer is refused then. Tasks
-    /// may still run: those of a drain, and those for which the stop waits. Cost: some loads.
+    /// and for ever after; and in a process that was forked off, unless the service is on a manual
+    /// clock. Every timer is refused then. (In a forked process that is so on Linux; elsewhere a
+    /// timer may be accepted there, and never fires.) Tasks may still run: those of a drain, and
+    /// those for which the stop waits. Cost: some loads.
     ///
     /// # Example
     /// ```

@@ -38,7 +38,7 @@ impl<T: Send + 'static> ServiceHandle<T> {
     /// Any thread may call this. It takes no lock, with the exceptions that
     /// [`cancel`](Self::cancel) names. Cost: a reading of the clock, two compare-and-swaps and one
     /// message. If another thread moves, pauses or resumes the timer at that moment, the call
-    /// sleeps for some 0.1 ms.
+    /// sleeps for some 0.1 ms at a time, until that thread goes on.
     ///
     /// # Example
     /// ```
@@ -68,8 +68,8 @@ impl<T: Send + 'static> ServiceHandle<T> {
     /// gone.
     ///
     /// However often a timer is paused, the rounding does not add up, over the runs of a periodic
-    /// timer either. Only the reading of the clock does, by up to 2 us each time. A periodic timer
-    /// of a fixed rate goes on with its period from the run that was left.
+    /// timer either. A periodic timer of a fixed rate goes on with its period from the run that was
+    /// left.
     ///
     /// Cost: as [`schedule`](Self::schedule), and another compare-and-swap. It may wait as
     /// [`pause`](Self::pause) does.

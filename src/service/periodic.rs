@@ -186,7 +186,8 @@ impl<T: Send + 'static> Periodic<'_, T> {
     /// # Errors
     /// [`Stopped`](ScheduleError::Stopped) and [`Full`](ScheduleError::Full), as for
     /// [`schedule`](ServiceHandle::schedule); [`NoRuns`](ScheduleError::NoRuns) after `times(0)`.
-    /// The closure is dropped.
+    /// The closure is dropped. If the service is stopped at this very moment, the closure may have
+    /// run, once or more, though the call returns `Stopped`.
     pub fn start(self, run: impl FnMut() + Send + 'static) -> Result<TimerId, ScheduleError<()>> {
         self.start_closure(RunClosure::Plain(Box::new(run)))
     }

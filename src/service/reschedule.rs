@@ -19,13 +19,14 @@ impl<T: Send + 'static> ServiceHandle<T> {
     /// the new deadline, which is a whole tick.
     ///
     /// A periodic timer is moved with all its later runs. If two threads move a timer at the same
-    /// time, one call takes effect after the other.
+    /// time, one call takes effect after the other; each counts from its own reading of the clock.
     ///
     /// Lock-free, from any thread, with the exceptions that [`cancel`](Self::cancel) names. Also,
     /// if another thread is just [pausing](Self::pause) or resuming this timer, the call waits for
     /// that thread. Cost: a later deadline costs one compare-and-swap and no message; the shard
-    /// learns of it when the old deadline comes. An earlier deadline costs two messages. So does
-    /// one that is more than 262,143 ticks after the tick at which the timer is filed.
+    /// learns of it when the old deadline comes, by a message from a worker. An earlier deadline
+    /// costs two messages. So does one that is more than 262,143 ticks after the tick at which the
+    /// timer is filed.
     ///
     /// # Example
     /// ```

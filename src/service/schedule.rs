@@ -34,7 +34,9 @@ impl<T: Send + 'static> ServiceHandle<T> {
     /// # Errors
     /// [`Stopped`](ScheduleError::Stopped) after the service has stopped, and in a process that was
     /// forked off from the service's; [`Full`](ScheduleError::Full) if no more timers may be
-    /// pending. The error has the payload.
+    /// pending. The error has the payload. (In a forked process this holds on Linux; elsewhere a
+    /// timer may be accepted there, and never fires. A service on a manual clock refuses nothing
+    /// there.)
     ///
     /// # Example
     /// ```
@@ -163,7 +165,8 @@ impl<T: Send + 'static> ServiceHandle<T> {
     ///
     /// [`remaining`](Self::remaining), [`deadline`](Self::deadline) and [`pending`](Self::pending)
     /// give the time of its next look at the system's clock. If [`reschedule`](Self::reschedule)
-    /// moves it to another tick, it fires at that tick, whatever the system's clock shows.
+    /// moves it to another tick, it fires at that tick, whatever the system's clock shows. (On a
+    /// manual clock such a move may be lost, if the time of day is set just then.)
     ///
     /// # Errors
     /// As [`schedule`](Self::schedule). The closure is dropped.

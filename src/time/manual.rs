@@ -48,8 +48,10 @@ fn drop_each(services: Vec<Arc<dyn Driven>>, told: &mut Told) {
 /// Time for tests. It stands still until a test moves it.
 ///
 /// A service on a manual clock has no shard threads. [`advance`](Self::advance) does their work on
-/// the calling thread, from event to event. So every timer fires exactly at its tick, and each run
-/// of a test is alike. Handlers run inside `advance`, unless the builder names another dispatch.
+/// the calling thread, from event to event. Handlers run inside `advance`, unless the builder names
+/// another dispatch. Where they do, every timer fires exactly at its tick, and each run of a test
+/// is alike. On a pool or an executor, or behind a channel that is full, time may have moved on
+/// before a timer fires.
 ///
 /// Several services may share a clock: clones name the same clock.
 ///
@@ -222,7 +224,8 @@ impl ManualClock {
     }
 
     /// Has a closure called whenever the time of day was [set](Self::set_system_time), until the
-    /// watch is dropped. Use it in a crate that is built on top of a service and goes by the time
+    /// watch is dropped. (If another thread is just about to make a call, it may do so after the
+    /// drop has returned.) Use it in a crate that is built on top of a service and goes by the time
     /// of day, to read that time again. The services of the clock do so by themselves.
     ///
     /// A thread that moves the clock makes the call, by [`advance`](Self::advance) or
@@ -286,7 +289,7 @@ impl ManualClock {
     }
 
     /// Moves time forward by `by`. Fires the timers that become due, each at its own tick, in order
-    /// of ticks.
+    /// of ticks. (On a pool or an executor, or behind a channel that is full, they may fire later.)
     ///
     /// A call from a task that an `advance` runs, or from a second thread during it, extends that
     /// `advance` and returns at once. Costs a turn of every shard, and one or more for each tick on

@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 /// A watch of the time of day of a [`ManualClock`](super::ManualClock). It ends when it is dropped.
+/// Only a call that another thread has begun, or is just about to begin, may outlast the drop.
 ///
 /// # Example
 /// See [`ManualClock::watch_time_of_day`](super::ManualClock::watch_time_of_day).
@@ -42,8 +43,9 @@ impl fmt::Debug for TimeOfDayWatch {
 
 impl Drop for TimeOfDayWatch {
     fn drop(&mut self) {
-        // Ordering: Release. Pairs with the Acquire of `wall_was_set`: an `advance` that has the
-        // watch still makes no call that begins from now on.
+        // Ordering: Release. Pairs with the Acquire of `wall_was_set`: an `advance` that still has
+        // the watch, and loads this from now on, makes no call. One that has loaded it before may
+        // begin its call after this drop has returned.
         self.ended.store(1, Ordering::Release);
     }
 }

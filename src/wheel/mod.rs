@@ -246,7 +246,8 @@ impl<K> Wheel<K> {
     /// Removes a timer and returns its key; `None` if the timer is gone already. O(1).
     ///
     /// A timer that is due but was not given out yet can be cancelled too. Nothing of a cancelled
-    /// timer is left behind.
+    /// timer stays in memory. Only its tick may stay the one that
+    /// [`next_deadline`](Self::next_deadline) returns.
     ///
     /// # Example
     /// ```

@@ -131,10 +131,10 @@ impl fmt::Debug for LatenessRecorder {
 /// them.
 ///
 /// Four buckets for each doubling, from 1 us to 18 min. So a quantile between these is at most a
-/// quarter above the truth; below 1 us it is 1 us, and beyond 18 min the greatest lateness. If a
-/// timer is later because it shared a reading of the clock (see
-/// [`schedule`](crate::ServiceHandle::schedule)), the time that this adds is not measured. A
-/// snapshot, as all of [`Stats`](crate::Stats).
+/// quarter above the lateness that was measured; below 1 us it is 1 us, and beyond 18 min the
+/// greatest lateness. What is measured may be up to 2 us above the truth. If a timer is later
+/// because it shared a reading of the clock (see [`schedule`](crate::ServiceHandle::schedule)), the
+/// time that this adds is not measured. A snapshot, as all of [`Stats`](crate::Stats).
 ///
 /// # Example
 /// ```
@@ -182,7 +182,7 @@ impl LatenessHistogram {
         self.counts.iter().sum()
     }
 
-    /// The greatest lateness, exactly.
+    /// The greatest lateness that was measured, not rounded to a bucket.
     #[must_use]
     pub const fn max(&self) -> Duration {
         Duration::from_nanos(self.max_ns)

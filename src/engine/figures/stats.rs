@@ -188,13 +188,15 @@ impl Machinery {
     }
 
     /// Times that the shard's thread slept and woke up. An idle shard naps: each nap is as long as
-    /// the quiet has lasted. After some seconds of quiet it does not wake up at all.
+    /// the quiet has lasted. After some seconds of quiet it does not wake up before the next
+    /// deadline (`docs/promises.md` has the exceptions).
     #[must_use]
     pub const fn wakeups(&self) -> u64 {
         self.wakeups
     }
 
-    /// Times that a scheduling thread woke the shard's thread, at the cost of a system call.
+    /// Times that another thread woke the shard's thread, at the cost of a system call: most of all
+    /// one that arms or moves a timer, but also one that cancels many, one that ends, and a stop.
     #[must_use]
     pub const fn rings(&self) -> u64 {
         self.rings

@@ -124,9 +124,9 @@ pub enum Pinning {
     /// the cores that the thread may use which starts the service. The default.
     ///
     /// On Linux a thread lets go of a core that other threads keep busy: if it was late by a
-    /// millisecond at an eighth of its wake-ups in the last second, or often had to leave the core.
-    /// It then runs where the system wants it. It is pinned again when it is late no more, after a
-    /// second at the earliest, and later if it was in vain before.
+    /// millisecond at an eighth of its wake-ups in the last second, and at four of them at least,
+    /// or often had to leave the core. It then runs where the system wants it. It is pinned again
+    /// when it is late no more, after a second at the earliest, and later if it was in vain before.
     #[default]
     AllCores,
     /// Each thread is pinned to a core, in turn over these cores, by their numbers, whatever other

@@ -5,7 +5,8 @@
 //! second while it is awake.
 //!
 //!  - Others keep the core busy: the thread lets go. The system then finds it a core.
-//!  - It is pinned again when it has rested, and is late no more: to the core where it runs then.
+//!  - It is pinned again when it has rested, and is late no more: to the core that has the fewest
+//!    shards, and among several of these to the one where it runs then (`cores.rs`).
 //!  - If others keep the core busy again at once, the next rest is twice as long. A shard on a
 //!    machine that is always busy is hardly ever pinned.
 //!  - Time on a core that others leave alone makes rests shorter again: as much as a rest takes
