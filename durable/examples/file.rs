@@ -12,8 +12,9 @@
 //!
 //! `list` and `dead` read a copy, so that nothing is handed out and the file stays as it is. Times
 //! are in milliseconds since 1970. Without words it says how it is used. The process ends with 1 if
-//! `check` has found a flaw, or another command could not read a part of the file, and with 2 if it
-//! could not be read at all.
+//! `check` has found a flaw, or if `salvage`, `list` or `dead` could not read a part of the file.
+//! It ends with 2 if the file could not be read at all, if a command failed otherwise (`compact`
+//! does so if a part of the file is damaged), or if the words are wrong.
 
 use std::error::Error;
 use std::path::Path;

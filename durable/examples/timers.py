@@ -54,7 +54,10 @@ class Timers:
         )
 
     def cancel(self, timer):
-        """True: its handler is not called, once this is committed."""
+        """True: its handler is not called, once this is committed.
+
+        Of a timer with a calendar, a run that was handed out may still begin. It is the last one.
+        """
         return self._call("wheelwork_cancel(%s::uuid)", (str(timer),))
 
     def cancel_key(self, key):

@@ -24,12 +24,13 @@ impl DurableClient {
     /// what is written to it. Other calls do not wait for the backup.
     ///
     /// # Errors
-    /// [`DurableError::Refused`]: there is a file of this name already, which stays as it is; the
-    /// new file could not be written, because its disk is full for instance; a timer or a record
-    /// that was to be copied is damaged; the file has a table that this version does not know; or
-    /// the service was stopped meanwhile. No copy is left then, and the store goes on. A store that
-    /// is in no file is refused in the same way: a database has backups of its own. Otherwise as
-    /// [`cancel`](Self::cancel).
+    /// [`DurableError::Refused`]: there is a file of this name already, which stays as it is (one
+    /// that comes to the name in the last moment, between the check and the renaming, is replaced);
+    /// the new file could not be written, because its disk is full for instance; a timer or a
+    /// record that was to be copied is damaged; the file has a table that this version does not
+    /// know; or the service was stopped meanwhile. No copy is left then, and the store goes on. A
+    /// store that is in no file is refused in the same way: a database has backups of its own.
+    /// Otherwise as [`cancel`](Self::cancel).
     ///
     /// # Example
     /// ```

@@ -191,7 +191,9 @@ impl DurableClient {
 
     /// Moves all timers of a query that [`reschedule`](Self::reschedule) would move. A timer that
     /// its handler has already is not moved. The query's limit does not count. It is done in
-    /// slices, as [`revive_all`](Self::revive_all) is, and moves no timer twice.
+    /// slices, as [`revive_all`](Self::revive_all) is, and moves no timer twice, unless its handler
+    /// has had the timer meanwhile. Then its next attempt, or the next run of its calendar, may be
+    /// moved, too.
     ///
     /// A timer that another call moves meanwhile may be moved by both or by one of them. A timer
     /// that is armed meanwhile may be moved or not.

@@ -312,8 +312,9 @@ impl DurableClient {
 
     /// Cancels a timer. Returns `true` if no handler is given the timer any more. Returns `false`
     /// if it was handed out already, or has ended. (It is handed out when a thread takes it to call
-    /// its handler; where nodes share the store, 25 to 75 ms before its deadline, and from then on
-    /// also while it waits for a place among the calls of its kind.)
+    /// its handler; where nodes share the store, 25 to 75 ms before its deadline, or earlier if the
+    /// database's clock was set back, and from then on also while it waits for a place among the
+    /// calls of its kind.)
     ///
     /// A timer whose handler has failed waits for its next attempt, and can be cancelled. A timer
     /// with a calendar can also be cancelled while it runs, or is about to. Then this returns

@@ -148,11 +148,12 @@ impl<S: Store> DurableBuilder<S> {
     ///   one of runs that were left out one after another. Retries leave none,
     ///   [`Later`](crate::Later) leaves none, and what becomes a dead letter is among the [dead
     ///   letters](DurableClient::dead_letters).
-    /// - Records are removed when their time is over, a slice at a time. The program looks for them
-    ///   after each sixteenth of that time, but at most once a second, and at least once a minute.
-    ///   What counts is the time that this program sets, and not the one that wrote the records.
-    ///   Where nodes share the store, each node removes the records of its own partitions. So all
-    ///   nodes should set one time.
+    /// - Records are removed when their time is over, a slice at a time, with a rest of three times
+    ///   as long after each. So it takes a while if millions are over at once. The program looks
+    ///   for them after each sixteenth of that time, but at most once a second, and at least once a
+    ///   minute. What counts is the time that this program sets, and not the one that wrote the
+    ///   records. Where nodes share the store, each node removes the records of its own partitions.
+    ///   So all nodes should set one time.
     /// - A program that does not set this leaves the records alone that are there. With a time of
     ///   zero it keeps none, and removes those that are there.
     /// - While the disk of a file is full, no records are written or removed.

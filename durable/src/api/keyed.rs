@@ -10,9 +10,10 @@ use crate::store::write::{Target, Write};
 
 /// Calls for the timer with a key. Made by [`DurableClient::key`].
 ///
-/// A key has at most one timer. Scheduling again replaces it: the former timer will not fire. If
-/// it was handed out already, it goes on beside the new one; should its handler fail, it ends
-/// nevertheless. (In a fleet a timer counts as handed out from 25 to 75 ms before its deadline.)
+/// A key has at most one timer. Scheduling again replaces it: the former timer will not fire. If it
+/// was handed out already, it goes on beside the new one; should its handler fail, it ends
+/// nevertheless. (In a fleet a timer counts as handed out from 25 to 75 ms before its deadline, or
+/// from earlier on if the database's clock was set back.)
 ///
 /// # Example
 /// ```

@@ -9,9 +9,11 @@ use std::num::NonZeroU32;
 impl Ruled<'_> {
     /// Sets how fast these timers are handed out. In any time `T`, in seconds, at most
     /// `burst + per_second * T` of them are let through to their handlers; where nodes share the
-    /// store, at most `burst + per_second * (T + 1)` on all of them. A retry counts as another one.
-    /// Those that are due and not let through wait in the store, in the order of their deadlines,
-    /// and can be cancelled, moved and listed meanwhile ([`HeldWhy::Limited`](crate::HeldWhy)).
+    /// store, at most `burst + per_second * (T + 1)` on all of them, as long as the database's
+    /// clock is not stepped forward (then up to twice the burst at one moment). A retry counts as
+    /// another one. Those that are due and not let through wait in the store, in the order of their
+    /// deadlines, and can be cancelled, moved and listed meanwhile
+    /// ([`HeldWhy::Limited`](crate::HeldWhy)).
     /// Timers of other kinds do not wait for them.
     ///
     /// The rate is durable when this returns. `false`: the timers have this rate already. In a file

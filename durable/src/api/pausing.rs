@@ -13,8 +13,9 @@ impl Ruled<'_> {
     /// The pause is durable when this returns, and from then on this process begins with none of
     /// them. Handlers that have begun go on. Another node of a fleet hands out none that comes due
     /// more than 75 ms later. Of those that were due before, and wait for a place or a thread
-    /// there, it begins with none after a second or two. A node that does not reach the database
-    /// may begin with such timers until its lease has run out.
+    /// there, it begins with none after a second, or after ten times as long as its look for
+    /// changes takes, if that is longer. A node that does not reach the database may begin with
+    /// such timers until its lease has run out.
     ///
     /// A timer that comes due meanwhile waits: [`Row::held`](crate::Row::held) says so, and
     /// [`stats`](crate::DurableClient::stats) counts it as `paused`. It can be cancelled and moved
@@ -28,7 +29,8 @@ impl Ruled<'_> {
     /// As [`DurableClient::cancel`](crate::DurableClient::cancel). [`DurableError::Refused`]: there
     /// are 1,000 rules already; the kind or the beginning of keys has more than 1,024 bytes; the
     /// beginning of keys is empty. In a fleet also: it has a NUL; a node of an earlier version is
-    /// alive, which would not obey.
+    /// alive, which would not obey; the schema has had neither a rule nor an expiry before, and
+    /// something holds its table `node`, as `pg_dump` does until it ends.
     ///
     /// Cost: a commit. In a file all timers that are due within the next minutes are loaded anew.
     /// Each of them that is paused is written once, and once more when it is resumed. While there

@@ -93,7 +93,8 @@ impl<'a> TimerBuilder<'a> {
     /// # Errors
     /// As [`DurableClient::schedule`]. [`DurableError::Invalid`] if the timer would expire before
     /// it is due. Where nodes share the store, [`DurableError::Refused`] if the timer has an expiry
-    /// or a time limit, while a node lives whose version knows neither.
+    /// or a time limit, while a node lives whose version knows neither; or if it is the first such
+    /// timer of the schema, and something holds the table `node`, as `pg_dump` does until it ends.
     ///
     /// Cost: that of `schedule`, and an allocation.
     pub fn schedule(self) -> Result<DurableId, DurableError> {

@@ -13,7 +13,8 @@ impl<S: Store> DurableBuilder<S> {
     /// Sets a hook that is told that timers of a kind wait, because no handler has the kind, and
     /// how many of them do; in a fleet, in the partitions of this node. It is told when the first
     /// one waits, and then as long as some do, once an hour for each kind (also if none has waited
-    /// in between).
+    /// in between). If timers of more than 1,000 kinds wait, it is told of 1,000 of them alone.
+    /// [`unhandled`](DurableClient::unhandled) has all of them.
     ///
     /// # Example
     /// ```
@@ -60,7 +61,8 @@ impl DurableClient {
     /// Returns the kinds whose timers wait for a handler, by name: how many timers wait, and since
     /// when. A timer waits if it has come due, or is about to, and the program that has it has no
     /// handler of its kind. It is handed out as soon as that has one. In a fleet it goes to a node
-    /// that has one, which may take some minutes.
+    /// that has one, which may take some minutes. (If more than 64 kinds wait in one partition,
+    /// other nodes are asked for 64 of them, and the others wait until these are fewer.)
     ///
     /// # Errors
     /// As [`cancel`](Self::cancel). Cost: all timers that wait are read, in slices. Other calls

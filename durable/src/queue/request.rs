@@ -339,7 +339,7 @@ impl Reply {
     }
 
     /// The functions of [`Request`] pair each change with its reply. (A teller that is dropped
-    /// answers, too: no caller waits for ever.)
+    /// answers, too.)
     fn mismatched(self, answer: &str) {
         debug_assert!(false, "a caller waits for something else than {answer}");
     }

@@ -166,7 +166,7 @@ impl<T> fmt::Debug for Ticket<T> {
 }
 
 /// The writer's end of a ticket. Dropped without an answer it answers that the service has stopped,
-/// so that nobody waits for ever.
+/// so that nobody waits after the writer has ended.
 pub(crate) struct Teller<T> {
     place: Option<Arc<Answering<T>>>,
 }

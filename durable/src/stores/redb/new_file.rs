@@ -3,7 +3,8 @@
 //!
 //! It is written under its name with `.partial` behind it, a slice of a table after the other, each
 //! of which is synced. `meta` comes last, so a file that was not finished is no store of timers.
-//! When all is on the disk it gets its name. A file that is there is not touched.
+//! When all is on the disk it gets its name. A file that is there is not touched, unless it comes
+//! between the last check and the renaming.
 
 use super::error::{io_error, one_line, store_error};
 use super::open;
@@ -173,7 +174,7 @@ impl NewFile {
         self.take_name()
     }
 
-    /// So, and replaces the file that has the name, whose rights and owner it gets.
+    /// So, and replaces the file that has the name, whose mode and owner it gets.
     pub(super) fn replace(mut self) -> Result<u64, StoreError> {
         let like = || be_like(&self.partial, &fs::metadata(&self.path)?);
         like().map_err(|error| io_error(&self.what, error))?;

@@ -76,8 +76,9 @@ impl Redb {
     /// [discard](crate::DurableClient::discard_dead) it. The report says what could not be read.
     ///
     /// If the file is sound, this copies it. A million timers take about 3 s. The call keeps some
-    /// 20 bytes in memory for each timer, and all of each doubtful one. If the header is lost, all
-    /// timers are doubtful. Then a million of them take half a minute and a gigabyte.
+    /// 20 bytes in memory for each timer, all keys, which have up to 1,024 bytes each, and all of
+    /// each doubtful timer. If the header is lost, all timers are doubtful. Then a million of them
+    /// take half a minute and a gigabyte.
     ///
     /// # Errors
     /// The damaged file is not there, is open, is of a later format, or has nothing of a store of

@@ -288,7 +288,8 @@ $$";
 ///
 /// A role that may not write timers is refused: rights on a function are not among those that an
 /// operator grants on tables, and a dump may leave them out. (Inside, `current_user` is the owner.)
-/// The floor never falls, so it rises to no number that a step could not make.
+/// A floor that has risen so never falls, so it rises to no number that a step could not make. (One
+/// that has risen for held timers alone may fall: `RELEASE_HELD`.)
 ///
 /// The lock of the table makes renewals that are under way come first. They are seen by a snapshot
 /// that is taken after it. From the lock on the system ends a transaction that stands still for a

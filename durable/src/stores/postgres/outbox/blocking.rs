@@ -103,7 +103,9 @@ impl<T: OutboxClient> OutboxWithin<'_, T> {
 
 impl<T: OutboxClient> OutboxKeyed<'_, T> {
     /// Arms the timer with this key, in place of the one that there is, if that was not handed out.
-    /// Until the transaction is committed, other calls that use the key wait.
+    /// Until the transaction ends, another call that takes the key waits. So does one that would
+    /// end or move the timer that had the key before. If there was none, `cancel` and `reschedule`
+    /// by the key say `false` at once.
     ///
     /// # Errors
     /// Those of the database.

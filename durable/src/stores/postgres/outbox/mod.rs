@@ -28,8 +28,8 @@ use tokio_postgres::GenericClient;
 ///
 /// It calls the functions `wheelwork_schedule_at`, `wheelwork_cancel` and `wheelwork_reschedule` of
 /// the schema, as programs in other languages can. A timer that is armed so is seen by its node
-/// within a second of the commit (two if the database is slow), and fires as other timers do if it
-/// is due later.
+/// within a second of the commit, or within ten times as long as the node's look for such timers
+/// takes, if that is longer. It fires as other timers do if it is due later.
 ///
 /// # Example
 /// ```
