@@ -1,5 +1,5 @@
-//! The ledger of what has fired: a stripe for each thread that fires, so that counting costs all
-//! subjects the same, and little.
+//! The ledger of what has fired: a stripe for each thread that fires, so that counting costs little,
+//! and the same for all subjects that are measured by this program.
 
 use std::cell::OnceCell;
 use std::sync::atomic::Ordering::Relaxed;
@@ -31,8 +31,14 @@ thread_local! {
 
 /// Nanoseconds since the first call. 0 is no time that a timer may be due.
 pub(crate) fn now_ns() -> u64 {
+    ns_at(Instant::now())
+}
+
+/// The same at that time.
+pub(crate) fn ns_at(time: Instant) -> u64 {
     static ORIGIN: OnceLock<Instant> = OnceLock::new();
-    ORIGIN.get_or_init(Instant::now).elapsed().as_nanos() as u64
+    time.duration_since(*ORIGIN.get_or_init(Instant::now))
+        .as_nanos() as u64
 }
 
 /// How long it is until then.

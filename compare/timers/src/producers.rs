@@ -7,8 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 use wheelwork_kit::system;
 
-/// What a phase took, until the last operation had settled. Work that a service puts off counts by
-/// its CPU time, and the wait for it does not.
+/// What a phase took, until the last operation had settled. Work that a service puts off, until its
+/// threads rest, counts by its CPU time, and the wait for it does not.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cost {
     pub(crate) elapsed: Duration,
@@ -24,6 +24,29 @@ pub(crate) type Phase<'a, P, O> = &'a (dyn Fn(&mut P, &mut O) + Sync);
 /// The service is not taken down: the process ends.
 pub(crate) fn start<S: Subject>(job: &Job) -> &'static S {
     Box::leak(Box::new(S::start(job.subject)))
+}
+
+/// Between two looks whether the process rests, and what its threads may take in one that finds so.
+const LOOK: Duration = Duration::from_millis(20);
+const RESTING: Duration = Duration::from_micros(400);
+
+/// Looks at a process that does not rest, as one whose timers come due. (A quarter of a second later
+/// services give memory back to the system. That is no part of a call.)
+const LOOKS: usize = 10;
+
+/// Waits until the process rests. Returns the CPU time that its threads took before.
+fn rest() -> Duration {
+    let start = system::cpu_time();
+    let mut before = start;
+    for _ in 0..LOOKS {
+        thread::sleep(LOOK);
+        let now = system::cpu_time();
+        if now - before < RESTING {
+            break;
+        }
+        before = now;
+    }
+    before - start
 }
 
 /// Takes one thread for each of `owns` through the phases, and tells `watch` each one's number
@@ -61,13 +84,13 @@ pub(crate) fn run<S: Subject, O: Send>(
             let (elapsed, before) = (start.elapsed(), system::cpu_time());
             subject.work_off();
             let after = system::cpu_time();
-            let elapsed = elapsed + (after - before);
-            last = Cost {
-                elapsed,
-                settling: elapsed - done,
-                cpu: after - cpu,
-            };
             watch(number);
+            let put_off = after - before + rest();
+            last = Cost {
+                elapsed: elapsed + put_off,
+                settling: elapsed + put_off - done,
+                cpu: before - cpu + put_off,
+            };
         }
         gate.wait();
     });

@@ -164,12 +164,12 @@ pub(crate) fn insert<S: Subject>(job: &Job) -> Figures {
     figures(job, job.timers, &cost)
 }
 
-/// W2, W2b: arm, and cancel what was armed `window` timers before.
+/// W2, W2b: arm, and cancel what was armed `window` timers before. The second of two rounds counts.
 pub(crate) fn window<S: Subject>(job: &Job, window: usize) -> Figures {
-    let blocks = Blocks::of(job);
+    let rounds = [Blocks::of(job), Blocks::of(job)];
     let ring = |_| (0..window).map(|_| None).collect();
     let mut rings: Vec<Vec<Option<_>>> = (0..job.threads).map(ring).collect();
-    let pairs = |producer: &mut S::Producer, ring: &mut Vec<Option<_>>| {
+    let pairs = |producer: &mut S::Producer, ring: &mut Vec<Option<_>>, blocks: &Blocks| {
         let mut place = 0;
         for _ in blocks.taken() {
             for _ in 0..BLOCK {
@@ -186,8 +186,13 @@ pub(crate) fn window<S: Subject>(job: &Job, window: usize) -> Figures {
         }
         producer.cancel_many(ring);
     };
-    let cost = producers::run(start::<S>(job), &mut rings, &[&pairs], |_| ());
-    figures(job, blocks.operations, &cost)
+    let [first, second] = rounds.each_ref();
+    let phases: &[producers::Phase<'_, S::Producer, _>] = &[
+        &|producer, ring| pairs(producer, ring, first),
+        &|producer, ring| pairs(producer, ring, second),
+    ];
+    let cost = producers::run(start::<S>(job), &mut rings, phases, |_| ());
+    figures(job, second.operations, &cost)
 }
 
 /// W3: a step cancels a random own timer and arms another.
@@ -214,18 +219,20 @@ pub(crate) fn churn<S: Subject>(job: &Job) -> Figures {
     figures(job, blocks.operations, &cost)
 }
 
-/// W4: cancel all in random order; then wait until the memory is back.
+/// W4: cancel all in random order; then wait until the memory is back. Of two rounds the first one
+/// tells of the memory, and the second one how long it took.
 pub(crate) fn cancel_all<S: Subject>(job: &Job) -> Figures {
     let mut owns = Own::shares(job);
     let shuffle = |_: &mut S::Producer, own: &mut Own<_>| own.rng.shuffle(&mut own.slots);
     let patience = Duration::from_secs(if job.quick { 1 } else { 5 });
     let (mut before, mut full, mut returned) = (0, 0, (None, 0));
-    let phases: &[producers::Phase<'_, S::Producer, _>] = &[&touch, &arm, &shuffle, &cancel];
+    let phases: &[producers::Phase<'_, S::Producer, _>] =
+        &[&touch, &arm, &shuffle, &cancel, &arm, &shuffle, &cancel];
     let cost = producers::run(start::<S>(job), &mut owns, phases, |phase| match phase {
         0 => before = system::trimmed_bytes(),
         1 => full = system::trimmed_bytes(),
-        2 => (),
-        _ => returned = memory::wait_for_return(before, full, patience),
+        3 => returned = memory::wait_for_return(before, full, patience),
+        _ => (),
     });
     let (back, kept_bytes) = returned;
     let mut figures = figures(job, job.timers, &cost);

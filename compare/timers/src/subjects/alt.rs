@@ -5,7 +5,8 @@
 //! Producers are written as threads are, and do not return in between. Each runs on a stack of its
 //! own, which the task leaves after some calls, for the worker to do its part.
 
-use super::polled::sleeps;
+use super::owned::LoopTime;
+use super::polled::sleep_until;
 use super::{Producer, Subject, runtime};
 use crate::ledger::Awaited;
 use crate::name::Name;
@@ -15,11 +16,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::task::{unconstrained, yield_now};
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Sleep, sleep};
 use wheelwork_kit::system;
-
-/// Calls between two turns of the worker.
-const TURN: u32 = 256;
 
 /// Of a producer's stack.
 const STACK_BYTES: usize = 1 << 20;
@@ -77,7 +75,7 @@ async fn run(work: Work) {
     let mut coroutine = Coroutine::with_stack(stack, |yielder: &Yielder<(), Pause>, ()| {
         work(&mut Owner {
             yielder,
-            calls: 0,
+            time: LoopTime::begin(),
             awaited: Awaited::default(),
         });
     });
@@ -93,7 +91,8 @@ async fn run(work: Work) {
 pub(crate) struct Owner {
     /// Of the coroutine that this is used in.
     yielder: *const Yielder<(), Pause>,
-    calls: u32,
+    /// The worker has a turn after each of the loop's.
+    time: LoopTime,
     awaited: Awaited,
 }
 
@@ -106,9 +105,7 @@ impl Owner {
 
     /// Counts a call.
     fn called(&mut self) {
-        self.calls += 1;
-        if self.calls == TURN {
-            self.calls = 0;
+        if self.time.called() {
             self.pause(Pause::Turn);
         }
     }
@@ -119,7 +116,7 @@ impl Producer for Owner {
 
     fn arm(&mut self, delay: Duration, due_ns: u64) -> Self::Handle {
         self.awaited.armed(delay, due_ns);
-        let armed = sleeps(delay, due_ns);
+        let armed = sleep_until(self.time.due(delay, due_ns), due_ns);
         self.called();
         armed
     }
@@ -130,7 +127,7 @@ impl Producer for Owner {
     }
 
     fn rearm(&mut self, handle: &mut Self::Handle, delay: Duration) {
-        handle.as_mut().reset(Instant::now() + delay);
+        handle.as_mut().reset(self.time.due(delay, 0).into());
         self.called();
     }
 
@@ -142,5 +139,6 @@ impl Producer for Owner {
 
     fn settle(&mut self) {
         self.pause(Pause::Turn);
+        self.time.read();
     }
 }

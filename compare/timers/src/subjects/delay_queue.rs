@@ -1,7 +1,7 @@
 //! tokio-util's `DelayQueue`: one in each thread, which arms, cancels and polls it; and one in a
 //! mutex, with a thread that polls it.
 
-use super::owned::{self, runtime_of_thread};
+use super::owned::{self, LoopTime, runtime_of_thread};
 use super::{Producer, Subject, runtime};
 use crate::ledger::{self, PERIODIC};
 use crate::name::Name;
@@ -16,6 +16,7 @@ use wheelwork_kit::lock::lock;
 
 pub(crate) struct Owner {
     queue: DelayQueue<u64>,
+    time: LoopTime,
     runtime: &'static Runtime,
     _entered: EnterGuard<'static>,
 }
@@ -25,6 +26,7 @@ impl owned::Owner for Owner {
         let (runtime, _entered) = runtime_of_thread();
         Self {
             queue: DelayQueue::new(),
+            time: LoopTime::begin(),
             runtime,
             _entered,
         }
@@ -35,7 +37,9 @@ impl Producer for Owner {
     type Handle = Key;
 
     fn arm(&mut self, delay: Duration, due_ns: u64) -> Key {
-        self.queue.insert(due_ns, delay)
+        self.time.called();
+        let at = self.time.due(delay, due_ns);
+        self.queue.insert_at(due_ns, at.into())
     }
 
     fn cancel(&mut self, handle: Key) {
@@ -43,7 +47,8 @@ impl Producer for Owner {
     }
 
     fn rearm(&mut self, handle: &mut Key, delay: Duration) {
-        self.queue.reset(handle, delay);
+        self.time.called();
+        self.queue.reset_at(handle, self.time.due(delay, 0).into());
     }
 
     fn serve(&mut self) {
@@ -53,6 +58,11 @@ impl Producer for Owner {
                 ledger::fired(expired.into_inner());
             }
         });
+    }
+
+    /// The next phase begins with a reading.
+    fn settle(&mut self) {
+        self.time.read();
     }
 }
 

@@ -1,14 +1,14 @@
 //! Timers that belong to their thread: each thread has some of its own, nobody waits for a lock,
-//! and no other thread cancels. Each call takes a timer in or out at once.
+//! and no other thread cancels. Each call takes a timer in or out at once. Those that take a time in
+//! place of a delay get it by the clock of the thread's loop, which is read once a turn.
 
 use super::{Producer, Subject, runtime};
 use crate::ledger::{self, Awaited};
 use crate::name::Name;
-use crate::subjects::polled::{Futures, TokioSleeps};
-use crate::subjects::wakers::waker;
+use crate::subjects::polled::{self, Futures, TokioSleeps};
 use std::marker::PhantomData;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::runtime::{EnterGuard, Runtime};
 use wheelwork::wheel::{Handle, Wheel};
 
@@ -44,6 +44,7 @@ pub(crate) struct TokioOwner {
     runtime: &'static Runtime,
     _entered: EnterGuard<'static>,
     awaited: Awaited,
+    time: LoopTime,
 }
 
 impl Owner for TokioOwner {
@@ -53,6 +54,7 @@ impl Owner for TokioOwner {
             runtime,
             _entered,
             awaited: Awaited::default(),
+            time: LoopTime::begin(),
         }
     }
 }
@@ -62,7 +64,8 @@ impl Producer for TokioOwner {
 
     fn arm(&mut self, delay: Duration, due_ns: u64) -> Self::Handle {
         self.awaited.armed(delay, due_ns);
-        TokioSleeps::arm(delay, &waker(due_ns))
+        self.time.called();
+        polled::sleep_until(self.time.due(delay, due_ns), due_ns)
     }
 
     fn cancel(&mut self, handle: Self::Handle) {
@@ -70,7 +73,8 @@ impl Producer for TokioOwner {
     }
 
     fn rearm(&mut self, handle: &mut Self::Handle, delay: Duration) {
-        TokioSleeps::rearm(handle, delay);
+        self.time.called();
+        handle.as_mut().reset(self.time.due(delay, 0).into());
     }
 
     fn serve(&mut self) {
@@ -80,6 +84,11 @@ impl Producer for TokioOwner {
             }
         });
     }
+
+    /// The next phase begins with a reading.
+    fn settle(&mut self) {
+        self.time.read();
+    }
 }
 
 /// Calls between two turns of a thread's loop.
@@ -87,14 +96,17 @@ const TURN: u32 = 256;
 
 /// The time in a thread's loop, which reads the clock once a turn.
 pub(super) struct LoopTime {
+    now: Instant,
     now_ns: u64,
     calls: u32,
 }
 
 impl LoopTime {
     pub(super) fn begin() -> Self {
+        let now = Instant::now();
         Self {
-            now_ns: ledger::now_ns(),
+            now,
+            now_ns: ledger::ns_at(now),
             calls: 0,
         }
     }
@@ -115,6 +127,14 @@ impl LoopTime {
 
     /// When a timer is due that is armed now. The clock is read for each timer of which somebody
     /// asks how late it is.
+    pub(super) fn due(&mut self, delay: Duration, payload: u64) -> Instant {
+        if payload > 0 {
+            self.now = Instant::now();
+        }
+        self.now + delay
+    }
+
+    /// The same in nanoseconds.
     pub(super) fn due_ns(&mut self, delay: Duration, payload: u64) -> u64 {
         if payload > 0 {
             self.now_ns = ledger::now_ns();

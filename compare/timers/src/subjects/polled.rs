@@ -67,10 +67,12 @@ impl Futures for TokioSleeps {
     }
 }
 
-/// One of these, for a timer that is due then.
-#[cfg(tokio_unstable)]
-pub(super) fn sleeps(delay: Duration, due_ns: u64) -> Pin<Box<Sleep>> {
-    TokioSleeps::arm(delay, &waker(due_ns))
+/// One of these until a time, for a timer that is due then.
+pub(super) fn sleep_until(time: std::time::Instant, due_ns: u64) -> Pin<Box<Sleep>> {
+    polled(
+        Box::pin(tokio::time::sleep_until(time.into())),
+        &waker(due_ns),
+    )
 }
 
 /// Timeouts around a future that is never ready.
