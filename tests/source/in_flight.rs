@@ -1,7 +1,7 @@
 //! The comparison's tables of timers in flight (`w11`), made of the report: for each window and
 //! number of threads wheelwork beside the best of the others.
 
-use crate::rates::{OWNED, Rate, others, rates};
+use crate::rates::{OWNED, Rate, others, rates, without};
 use crate::report::{Line, called, grouped, two, value, written};
 
 /// The tables by the names that the comparison has for them.
@@ -22,13 +22,18 @@ fn shared(workload: &str, lines: &[Line<'_>]) -> String {
         | p99, ms | its p99, ms | MB | its MB |\n\
         |--:|--:|--:|--:|---|--:|--:|--:|--:|--:|\n";
     let found = found(workload, "wheelwork", |subject| !OWNED(subject), lines);
-    let row = |Found { window, own, best }: Found<'_>| {
+    let row = |Found {
+                   window,
+                   own,
+                   best,
+                   which,
+               }: Found<'_>| {
         [
             window,
             own.what[1].to_string(),
             written(own.mops),
             written(best.mops),
-            called(best.subject).to_string(),
+            which,
             two(own.mops / best.mops),
             late(&own, lines),
             late(&best, lines),
@@ -46,7 +51,12 @@ fn in_each_thread(lines: &[Line<'_>]) -> String {
         | which | ratio of the wheel | ratio of wheelwork | MB of the wheel | its MB |\n\
         |--:|--:|--:|--:|--:|---|--:|--:|--:|--:|\n";
     let rates = rates(lines);
-    let row = |Found { window, own, best }: Found<'_>| {
+    let row = |Found {
+                   window,
+                   own,
+                   best,
+                   which,
+               }: Found<'_>| {
         let mut services = rates.iter().filter(|rate| rate.subject == "wheelwork");
         let service = services.find(|rate| rate.what == own.what);
         let of_service = |figure: fn(f64, f64) -> String| {
@@ -58,9 +68,7 @@ fn in_each_thread(lines: &[Line<'_>]) -> String {
             written(own.mops),
             of_service(|service, _| written(service)),
             written(best.mops),
-            called(best.subject)
-                .trim_end_matches(" in each thread")
-                .to_string(),
+            which,
             two(own.mops / best.mops),
             of_service(|service, best| two(service / best)),
             memory(&own, lines),
@@ -72,11 +80,12 @@ fn in_each_thread(lines: &[Line<'_>]) -> String {
     table(head, found.into_iter().map(row))
 }
 
-/// A row: the window, the rate of wheelwork's subject, and that of the best other.
+/// A row: the window, the rate of wheelwork's subject, that of the best other, and which that is.
 struct Found<'a> {
     window: String,
     own: Rate<'a>,
     best: Rate<'a>,
+    which: String,
 }
 
 /// For each window and number of threads, in this order.
@@ -94,7 +103,13 @@ fn found<'a>(
         let best = *best.max_by(|a, b| a.mops.total_cmp(&b.mops))?;
         let window = own.what[2].parse().ok()?;
         let (threads, window) = (own.what[1].parse::<u32>().ok()?, grouped(window));
-        let row = Found { window, own, best };
+        let which = called(best.subject).trim_end_matches(" in each thread");
+        let row = Found {
+            window,
+            own,
+            best,
+            which: which.to_string() + &without(lines, own.what, counts),
+        };
         Some(((own.what[2].parse::<u64>().ok()?, threads), row))
     };
     let mut found: Vec<_> = own.filter_map(row).collect();

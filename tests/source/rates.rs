@@ -46,6 +46,31 @@ pub(crate) fn others<'r, 'a>(
         .filter(move |rate| rate.what == what && !rate.subject.starts_with("wheelwork"))
 }
 
+/// Of the others that count in a row, those that have not had all their runs while the cores were
+/// near, as a table says behind who is the best: one of these might have been.
+pub(crate) fn without(
+    lines: &[Line<'_>],
+    what: [&str; 3],
+    counts: impl Fn(&str) -> bool,
+) -> String {
+    let others = lines.iter().filter(|line| {
+        line.what == what && !line.subject.starts_with("wheelwork") && counts(line.subject)
+    });
+    let lacks_runs = |line: &&Line<'_>| {
+        value(line.text, "skipped")
+            .is_some_and(|why| why.starts_with("of ") && why.contains("near"))
+    };
+    let missing: Vec<_> = others
+        .filter(lacks_runs)
+        .map(|line| called(line.subject))
+        .collect();
+    if missing.is_empty() {
+        String::new()
+    } else {
+        format!(" (not all runs of {})", missing.join(", "))
+    }
+}
+
 /// The best rate of those others that count in a row, and who has it: all that have the same figure
 /// in the table. (Whether each thread has some is in the table's head.)
 pub(crate) struct Best {
@@ -58,6 +83,7 @@ impl Best {
         rates: &[Rate<'_>],
         what: [&str; 3],
         counts: impl Fn(&str) -> bool,
+        lines: &[Line<'_>],
     ) -> Option<Self> {
         let those = || others(rates, what).filter(|rate| counts(rate.subject));
         let mops = those().map(|rate| rate.mops).max_by(f64::total_cmp)?;
@@ -65,7 +91,7 @@ impl Best {
             .filter(|rate| written(rate.mops) == written(mops))
             .map(|rate| called(rate.subject).trim_end_matches(" in each thread"))
             .collect();
-        let which = which.join(", ");
+        let which = which.join(", ") + &without(lines, what, &counts);
         Some(Self { mops, which })
     }
 }

@@ -1,5 +1,5 @@
-//! The ledger of what has fired: a stripe for each thread that fires, so that counting costs little,
-//! and the same for all subjects that are measured by this program.
+//! The ledger of what has fired: a stripe for each thread that fires. So counting costs little, and
+//! the same for all subjects that are measured by this program.
 
 use std::cell::OnceCell;
 use std::sync::atomic::Ordering::Relaxed;

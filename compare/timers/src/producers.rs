@@ -30,8 +30,8 @@ pub(crate) fn start<S: Subject>(job: &Job) -> &'static S {
 const LOOK: Duration = Duration::from_millis(20);
 const RESTING: Duration = Duration::from_micros(400);
 
-/// Looks at a process that does not rest, as one whose timers come due. (A quarter of a second later
-/// services give memory back to the system. That is no part of a call.)
+/// Looks at a process that does not rest, as one whose timers come due. (Giving memory back to the
+/// system, a quarter of a second later, is no part of a call.)
 const LOOKS: usize = 10;
 
 /// Waits until the process rests. Returns the CPU time that its threads took before.

@@ -1,6 +1,6 @@
 //! Timers that belong to their thread: each thread has some of its own, nobody waits for a lock,
-//! and no other thread cancels. Each call takes a timer in or out at once. Those that take a time in
-//! place of a delay get it by the clock of the thread's loop, which is read once a turn.
+//! and no other thread cancels. Each call takes a timer in or out at once. Those that take a time
+//! in place of a delay get it by the clock of the thread's loop, which is read once a turn.
 
 use super::{Producer, Subject, runtime};
 use crate::ledger::{self, Awaited};
