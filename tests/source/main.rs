@@ -1,6 +1,7 @@
 //! What is promised of the source, the documents and the scripts, a module each. These tests read
 //! files.
 
+mod ahead;
 mod all_shards;
 mod circles;
 mod dependencies;

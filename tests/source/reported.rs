@@ -3,16 +3,17 @@
 //!
 //! - The tables that compare wheelwork with the best of all others, and its wheel with those that
 //!   belong to one thread, are made of the report. What others do better comes first in them.
-//! - The comparison has a table of all rates in which others are ahead.
+//! - The comparison has tables of all rates, and of all other figures, in which others are ahead.
 //! - The page of goals has the verdicts that are at the end of the report.
 //! - The tables of the whole report are those that are made of it.
 //!
 //! `scripts/tables` writes them. In a package that was downloaded only a part of this is there:
 //! what is not is not looked at.
 
+use crate::ahead;
 use crate::in_flight;
-use crate::rates::{Best, OWNED, Rate, others, rates, ratio};
-use crate::report::{Line, called, grouped, lines, three, two, value, written};
+use crate::rates::{Best, OWNED, Rate, rates, ratio};
+use crate::report::{Line, grouped, lines, three, two, value, written};
 use crate::text::{read, root};
 use crate::verdicts::{absolute, against_others, at_rates, goals, lateness, within};
 use std::cmp::Reverse;
@@ -41,7 +42,8 @@ const DOCUMENTS: [(&str, MakesTables); 3] = [
         let mut tables = vec![
             ("in short", in_short(&IN_SHORT, lines)),
             ("in each thread", in_each_thread(lines)),
-            ("others ahead", ahead(lines)),
+            ("others ahead", ahead::rates(lines)),
+            ("others ahead in other figures", ahead::other_figures(lines)),
         ];
         let whole = columns().into_iter();
         tables.extend(whole.map(|(name, columns)| (name, table(&columns, lines))));
@@ -223,31 +225,6 @@ fn in_each_thread(lines: &[Line<'_>]) -> String {
     let head = "| | `wheel::Wheel` | the best other in each thread | ratio |\n|---|--:|---|--:|\n";
     let rows = found.into_iter().map(|(_, row)| row);
     head.to_string() + &rows.collect::<String>()
-}
-
-/// A table of all rates in which another timer is ahead of wheelwork as it comes.
-fn ahead(lines: &[Line<'_>]) -> String {
-    let rates = rates(lines);
-    let mut text =
-        "| workload | threads | timers | wheelwork | ahead of it |\n|---|--:|--:|--:|---|\n"
-            .to_string();
-    for own in rates.iter().filter(|rate| rate.subject == "wheelwork") {
-        let [workload, threads, timers] = own.what;
-        let mut better: Vec<_> = others(&rates, own.what)
-            .filter(|rate| rate.mops > own.mops)
-            .collect();
-        better.sort_by(|a, b| b.mops.total_cmp(&a.mops));
-        let better: Vec<_> = better
-            .iter()
-            .map(|rate| format!("{} {}", called(rate.subject), written(rate.mops)))
-            .collect();
-        if !better.is_empty() {
-            let timers = grouped(timers.parse().unwrap_or(0.0));
-            let (own, better) = (written(own.mops), better.join("; "));
-            text += &format!("| `{workload}` | {threads} | {timers} | {own} | {better} |\n");
-        }
-    }
-    text
 }
 
 /// A column of a table: its head, the lines that it is about, the figure, and how that is written.
@@ -445,7 +422,10 @@ fn the_tables_of_documents_are_made_of_the_report() {
         return;
     };
     let lines = lines(&report);
-    assert!(ahead(&lines).lines().count() > 2, "it has all the rates");
+    assert!(
+        ahead::rates(&lines).lines().count() > 2,
+        "it has all the rates"
+    );
     for (name, tables) in DOCUMENTS {
         let document = read(name).unwrap();
         let (anew, left) = made_anew(&document, &tables(&report, &lines));
@@ -507,12 +487,6 @@ fn tables_are_made_as_they_should_be() {
             .skip(2)
             .collect::<Vec<_>>(),
         ["| arm, cancel at once | 140 | DPDK, Boost.Asio 27.5 | 5.1 |"]
-    );
-    assert_eq!(
-        ahead(&lines(&report)),
-        "| workload | threads | timers | wheelwork | ahead of it |\n|---|--:|--:|--:|---|\n\
-        | `w4` | 2 | 1,000,000 | 13.7 | a heap 150 |\n\
-        | `w4` | 1 | 10,000 | 11.8 | a `DelayQueue` in each thread 17.3 |\n"
     );
     let report = line("heap", "w4", 2, 10_000, 1.0)
         + &line("netty", "w4", 2, 10_000, 1_234.5)
