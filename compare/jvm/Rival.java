@@ -7,10 +7,12 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Set;
 import java.util.SplittableRandom;
 import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicLongArray;
 import java.util.concurrent.atomic.AtomicReferenceArray;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.IntUnaryOperator;
@@ -39,40 +41,34 @@ final class Rival {
     private static final long SPREAD_NS = 500_000_000L;
     private static final long ARMING_PERIODIC_NS = 200_000_000L;
     private static final long ARMING_PERIODIC_NS_EACH = 10_000;
-    /** Steps of a rehearsal, for the compiler, and timers in each. */
+    /** What rests has nothing to rehearse. The paced workloads have rehearsals of their own. */
+    private static final Set<String> UNREHEARSED = Set.of("w6", "w7", "w9", "w9-periodic", "w9-instant", "w10", "w10-fast", "w10-slow");
+    /** What the phases of the rehearsals take in all; or, where there are few timers, what all of it takes. */
+    private static final long REHEARSED_NS = 2 * SECOND_NS;
+    private static final long REHEARSING_NS = 5 * SECOND_NS;
+    /** Steps of a rehearsal of a paced workload, for the compiler, and timers in each. */
     private static final int REHEARSAL = 40_000;
     private static final int REHEARSED = 10;
     /** As in in_flight/. */
     private static final int FLIGHT_BLOCK = 256;
+    private static final long GOLDEN = 0x9e3779b97f4a7c15L;
     private static final int SLACK = 4_096;
     private static final int SPINS = 64;
     private static final long NAP_NS = 20_000;
     private static final long PROBE_NS = 5_000_000L;
 
-    /** What has fired. */
-    private static final AtomicLong FIRED = new AtomicLong();
     private static final Task BUMP = new Task() {
         @Override
         public void run() {
-            fired();
+            Ledger.bump();
         }
     };
-    /** The clock is read for the first of a burst, and for every 64th, as in ledger.rs. */
     private static final Task STAMP = new Task() {
         @Override
         public void run() {
-            int number = fired();
-            if (number % 64 == 0) Late.lateNs[number / 64] = System.nanoTime();
+            Ledger.stamp();
         }
     };
-
-    /** Counts one, and returns how many were before. One thread that alone fires all needs no fence. */
-    private static int fired() {
-        if (!Timers.ONE_THREAD) return (int) FIRED.getAndIncrement();
-        long before = FIRED.getPlain();
-        FIRED.lazySet(before + 1);
-        return (int) before;
-    }
 
     private final Map<String, String> arguments = new HashMap<>();
     private final int timers;
@@ -80,6 +76,11 @@ final class Rival {
     private final boolean quick;
     private final Map<String, Double> figures = new HashMap<>();
     private Timers timer;
+    private boolean isRehearsal;
+    /** Each has a name of its own, by which it is pinned. */
+    private int producersSoFar;
+    /** What the phases have taken so far, with what looks at them. */
+    private long performedNs;
 
     /** What one producer owns. */
     private static final class Own {
@@ -124,8 +125,6 @@ final class Rival {
 
     /** When it was due is the task's own. */
     private static final class Late extends Task {
-        /** How late each was, below 0 if it was early; or, of a burst, when every 64th ran. */
-        static long[] lateNs;
         final long dueNs;
 
         Late(long dueNs) {
@@ -134,24 +133,7 @@ final class Rival {
 
         @Override
         public void run() {
-            note(dueNs);
-        }
-
-        static void note(long dueNs) {
-            long late = System.nanoTime() - dueNs;
-            lateNs[fired()] = late;
-        }
-
-        /** Touched, and empty. */
-        static void begin(int most) {
-            lateNs = new long[most];
-            Arrays.fill(lateNs, Long.MAX_VALUE);
-            FIRED.set(0);
-        }
-
-        /** Those that have been noted, in order: one that fires now may have been counted before. */
-        static long[] all() {
-            return Arrays.stream(lateNs, 0, (int) FIRED.get()).filter(late -> late != Long.MAX_VALUE).sorted().toArray();
+            Ledger.late(dueNs);
         }
     }
 
@@ -178,7 +160,7 @@ final class Rival {
 
         @Override
         public void run() {
-            Late.note(dueNs);
+            Ledger.late(dueNs);
             dueNs += periodNs;
             if (!Timers.PERIODIC) timer.arm(this, delayNs());
         }
@@ -213,10 +195,35 @@ final class Rival {
     }
 
     private String measure() throws Exception {
+        String workload = text("--workload");
         start();
         warmUp();
+        if (!UNREHEARSED.contains(workload)) rehearse(workload);
         collect();
-        switch (text("--workload")) {
+        perform(workload);
+        StringBuilder json = new StringBuilder();
+        figures.forEach((name, figure) -> json.append(json.isEmpty() ? "{" : ",").append(String.format(Locale.ROOT, "\"%s\":%.6f", name, figure)));
+        return json.append("}").toString();
+    }
+
+    /**
+     * The workload itself before it is measured, on other timers, with the same number of timers and threads. The compiler has seen the loops that are measured, not only the
+     * calls in them, and the heap has been used. The figures are thrown away.
+     */
+    private void rehearse(String workload) throws Exception {
+        int part = quick ? 10 : 1;
+        long start = System.nanoTime();
+        isRehearsal = true;
+        do {
+            perform(workload);
+            renew();
+        } while (performedNs < REHEARSED_NS / part && System.nanoTime() - start < REHEARSING_NS / part);
+        isRehearsal = false;
+        figures.clear();
+    }
+
+    private void perform(String workload) throws Exception {
+        switch (workload) {
             case "w1" -> insert(true);
             case "w1-cold" -> insert(false);
             case "w2" -> window(0);
@@ -237,15 +244,20 @@ final class Rival {
             case "w11" -> inFlight("same");
             case "w11-other" -> inFlight("other");
             case "w11-random" -> inFlight("random");
-            default -> throw new IllegalArgumentException("no workload " + text("--workload"));
+            default -> throw new IllegalArgumentException("no workload " + workload);
         }
-        StringBuilder json = new StringBuilder();
-        figures.forEach((name, figure) -> json.append(json.isEmpty() ? "{" : ",").append(String.format(Locale.ROOT, "\"%s\":%.6f", name, figure)));
-        return json.append("}").toString();
     }
 
     private void start() {
         timer = new Timers();
+    }
+
+    /** Other timers, whose threads have begun. */
+    private void renew() throws Exception {
+        timer.stop();
+        start();
+        touch();
+        settle();
     }
 
     /** The compiler has seen every call, on another wheel than the one that is measured. */
@@ -260,23 +272,18 @@ final class Rival {
         }
         // Those of the ring may be due by now.
         int each = 20_000;
-        Late.begin(2 * each + ring.length);
+        Ledger.begin();
         for (int i = 0; i < each; i++) {
             timer.arm(new Late(0), 1_000_000);
             timer.arm(STAMP, 1_000_000);
         }
-        while (FIRED.get() < 2 * each) Thread.sleep(1);
+        while (Ledger.fired() < 2 * each) Thread.sleep(1);
         settle();
-        timer.stop();
-        start();
-        touch();
-        settle();
+        renew();
     }
 
-    /** What was stopped has an end to come to, and may have a finalizer: a second collection frees it. */
+    /** Once frees all that was stopped: the virtual machine runs no finalizers, for which a wheel with all its timers would wait. */
     private static void collect() {
-        System.gc();
-        System.runFinalization();
         System.gc();
     }
 
@@ -340,7 +347,7 @@ final class Rival {
                     System.err.println(error.getMessage());
                     Runtime.getRuntime().halt(1);
                 }
-            }, PRODUCER + t);
+            }, PRODUCER + producersSoFar++);
             producer.setDaemon(true);
             producer.start();
         }
@@ -355,17 +362,14 @@ final class Rival {
             if (timer != null) settle();
             long end = System.nanoTime();
             watch.phase(number, new Cost(end - start, end - done, cpuNs() - cpu));
+            performedNs += System.nanoTime() - start;
         }
     }
 
-    private static void pin(int number) throws Exception {
-        pin(number, number);
-    }
-
     /** Java has no call for it: from the last core down, as the other subjects' producers. */
-    private static void pin(int number, int place) throws Exception {
+    private static void pin(int place) throws Exception {
         int cores = Runtime.getRuntime().availableProcessors();
-        String thread = task(PRODUCER + number).getFileName().toString();
+        String thread = task(Thread.currentThread().getName()).getFileName().toString();
         String core = Integer.toString(cores - 1 - place % cores);
         Process taskset = new ProcessBuilder("taskset", "-cp", core, thread).redirectErrorStream(true).start();
         taskset.getInputStream().readAllBytes();
@@ -374,7 +378,13 @@ final class Rival {
 
     private static Path task(String name) throws Exception {
         try (var tasks = Files.list(Path.of("/proc/self/task"))) {
-            for (Path task : tasks.toList()) if (Files.readString(task.resolve("comm")).trim().equals(name)) return task;
+            for (Path task : tasks.toList()) {
+                try {
+                    if (Files.readString(task.resolve("comm")).trim().equals(name)) return task;
+                } catch (java.io.IOException ended) {
+                    // It is another one.
+                }
+            }
         }
         throw new IllegalStateException("no thread " + name);
     }
@@ -439,46 +449,49 @@ final class Rival {
 
     /** Handles on their way from the thread that arms to the one that cancels: as in in_flight/ring.rs. */
     private static final class Ring {
+        /** Places of the counts. The sender's, and the receiver's, are 256 bytes from each other and from all else: each has what it has seen of the other one beside its own. */
+        private static final int PUSHED = 32;
+        private static final int POPPED_SEEN = 33;
+        private static final int POPPED = 66;
+        private static final int PUSHED_SEEN = 67;
+
         final AtomicReferenceArray<Object> slots;
-        final AtomicLong pushed = new AtomicLong();
-        final AtomicLong popped = new AtomicLong();
+        final AtomicLongArray counts = new AtomicLongArray(100);
         volatile boolean closed;
-        // The sender's: what it has seen of the other one.
-        long poppedSeen;
-        // The receiver's.
-        long pushedSeen;
 
         Ring(int window) {
             slots = new AtomicReferenceArray<>(window + SLACK);
         }
 
         boolean push(Object armed) {
-            long number = pushed.getPlain();
-            if (number - poppedSeen == slots.length()) {
-                poppedSeen = popped.get();
-                if (number - poppedSeen == slots.length()) return false;
+            long number = counts.getPlain(PUSHED);
+            if (number - counts.getPlain(POPPED_SEEN) == slots.length()) {
+                long popped = counts.getAcquire(POPPED);
+                counts.setPlain(POPPED_SEEN, popped);
+                if (number - popped == slots.length()) return false;
             }
             slots.setPlain((int) (number % slots.length()), armed);
-            pushed.setRelease(number + 1);
+            counts.setRelease(PUSHED, number + 1);
             return true;
         }
 
         /** The oldest one, if there are more than `held`. */
         Object popBeyond(int held) {
-            long number = popped.getPlain();
-            if (pushedSeen - number <= held) {
-                pushedSeen = pushed.getAcquire();
-                if (pushedSeen - number <= held) return null;
+            long number = counts.getPlain(POPPED);
+            if (counts.getPlain(PUSHED_SEEN) - number <= held) {
+                long pushed = counts.getAcquire(PUSHED);
+                counts.setPlain(PUSHED_SEEN, pushed);
+                if (pushed - number <= held) return null;
             }
             int place = (int) (number % slots.length());
             Object armed = slots.getPlain(place);
             slots.setPlain(place, null);
-            popped.setRelease(number + 1);
+            counts.setRelease(POPPED, number + 1);
             return armed;
         }
 
         boolean isOver() {
-            return closed && pushed.get() == popped.getPlain();
+            return closed && counts.getAcquire(PUSHED) == counts.getPlain(POPPED);
         }
     }
 
@@ -494,33 +507,49 @@ final class Rival {
 
     /** Arms, and cancels what was armed a window of inserts ago, or a random one. */
     private final class Both extends Flier {
-        final Object[] window = new Object[timers];
-        final SplittableRandom random;
+        /** Slots behind the window, 256 bytes at least: without them short windows of two threads would share a cache line. */
+        static final int ROOM = 64;
+        final Object[] window = new Object[timers + ROOM];
+        final boolean isRandom;
+        final long seed;
 
-        Both(SplittableRandom random) {
-            this.random = random;
+        Both(boolean isRandom, long seed) {
+            this.isRandom = isRandom;
+            this.seed = seed;
         }
 
         @Override
         void fly() {
-            for (int i = 0; i < window.length && !(i % FLIGHT_BLOCK == 0 && landed); i++) window[i] = arm(TIMEOUT_NS);
+            int size = timers;
+            for (int i = 0; i < size && !(i % FLIGHT_BLOCK == 0 && landed); i++) window[i] = arm(TIMEOUT_NS);
             long start = System.nanoTime();
+            // What changes is in local variables: fields of two threads' objects may share a cache line.
+            long random = seed;
+            long pairs = 0;
             int place = 0;
             while (!landed) {
                 for (int i = 0; i < FLIGHT_BLOCK; i++) {
-                    if (random != null) place = random.nextInt(window.length);
+                    if (isRandom) place = below(size, random += GOLDEN);
                     Object before = window[place];
                     window[place] = arm(TIMEOUT_NS);
                     if (before != null) Timers.cancel(before);
-                    if (random == null) place = place + 1 == window.length ? 0 : place + 1;
+                    if (!isRandom) place = place + 1 == size ? 0 : place + 1;
                 }
                 pairs += FLIGHT_BLOCK;
             }
             ns = System.nanoTime() - start;
-            for (int i = 0; i < window.length; i++) {
+            this.pairs = pairs;
+            for (int i = 0; i < size; i++) {
                 if (window[i] != null) Timers.cancel(window[i]);
                 window[i] = null;
             }
+        }
+
+        /** A number below `size`, as SplittableRandom makes one of a state that grows by GOLDEN. */
+        private static int below(int size, long state) {
+            state = (state ^ (state >>> 30)) * 0xbf58476d1ce4e5b9L;
+            state = (state ^ (state >>> 27)) * 0x94d049bb133111ebL;
+            return (int) ((state >>> 32) * size >>> 32);
         }
     }
 
@@ -553,6 +582,7 @@ final class Rival {
         @Override
         void fly() {
             long start = 0;
+            long pairs = 0;
             for (int looks = 1; !landed; looks++) {
                 Object armed = null;
                 for (int i = 0; i < FLIGHT_BLOCK && (armed = ring.popBeyond(timers)) != null; i++) {
@@ -564,6 +594,7 @@ final class Rival {
                 if (armed == null) pause(looks);
             }
             if (start != 0) ns = System.nanoTime() - start;
+            this.pairs = pairs;
             for (int looks = 1; !ring.isOver(); looks++) {
                 Object armed = ring.popBeyond(0);
                 if (armed == null) pause(looks);
@@ -578,9 +609,9 @@ final class Rival {
     }
 
     /** W11: a timeout of 5 ms each millisecond, until the flight has landed. Returns how many. */
-    private int probe() throws Exception {
+    private int probe(int most) throws Exception {
         int armed = 0;
-        while (!landed && armed < Late.lateNs.length) {
+        while (!landed && armed < most) {
             timer.arm(new Late(System.nanoTime() + PROBE_NS), PROBE_NS);
             armed++;
             Thread.sleep(1);
@@ -591,8 +622,10 @@ final class Rival {
     /** W11: arm at full speed, cancel a window of inserts later, with a probe beside it. */
     private void inFlight(String cancelledBy) throws Exception {
         long seed = Long.parseLong(text("--seed"));
-        long timeNs = quick ? 300_000_000L : 3 * SECOND_NS;
-        Late.begin((int) (timeNs / 1_000_000));
+        long timeNs = quick ? 300_000_000L : isRehearsal ? SECOND_NS : 3 * SECOND_NS;
+        long begin = System.nanoTime();
+        landed = false;
+        Ledger.begin();
         List<Flier> fliers = new ArrayList<>();
         List<Integer> cores = new ArrayList<>();
         for (int t = 0; t < threads; t++) {
@@ -603,7 +636,7 @@ final class Rival {
                 fliers.add(new Cancels(ring));
                 cores.add(t + 1);
             } else {
-                fliers.add(new Both(cancelledBy.equals("random") ? new SplittableRandom(seed * 4007 + t) : null));
+                fliers.add(new Both(cancelledBy.equals("random"), seed * 4007 + t));
             }
         }
         long before = liveBytes();
@@ -612,7 +645,7 @@ final class Rival {
             int number = t;
             Thread producer = new Thread(() -> {
                 try {
-                    pin(number, cores.get(number));
+                    pin(cores.get(number));
                     gate.await();
                     fliers.get(number).fly();
                     gate.await();
@@ -620,14 +653,14 @@ final class Rival {
                     System.err.println(error.getMessage());
                     Runtime.getRuntime().halt(1);
                 }
-            }, PRODUCER + t);
+            }, PRODUCER + producersSoFar++);
             producer.setDaemon(true);
             producer.start();
         }
         int[] probes = {0};
         Thread probe = new Thread(() -> {
             try {
-                probes[0] = probe();
+                probes[0] = probe((int) (timeNs / 1_000_000));
             } catch (Exception error) {
                 System.err.println(error.getMessage());
                 Runtime.getRuntime().halt(1);
@@ -654,13 +687,14 @@ final class Rival {
         figures.put("cpu_s_per_mop", (cpuNs() - cpu) / 1e9 / (Math.max(1, pairs) / 1e6));
         figures.put("settle_ms", settlingNs / 1e6);
         Thread.sleep(1_000);
-        figures.put("left_bytes", (double) Math.max(0, liveBytes() - before));
+        figures.put("left_bytes", (double) Math.max(0, liveBytes() - Ledger.bytes() - before));
         probe.join();
-        for (int i = 0; i < 1_000 && FIRED.get() < probes[0]; i++) Thread.sleep(10);
+        for (int i = 0; i < 1_000 && Ledger.fired() < probes[0]; i++) Thread.sleep(10);
         // What the wheel's thread wrote is seen after this.
         settle();
-        figures.put("lost", (double) Math.max(0, probes[0] - FIRED.get()));
+        figures.put("lost", (double) Math.max(0, probes[0] - Ledger.fired()));
         lateness();
+        performedNs += System.nanoTime() - begin;
     }
 
     private void churn() throws Exception {
@@ -768,7 +802,7 @@ final class Rival {
     private void fire(long spreadNs) throws Exception {
         Own[] owns = shares();
         for (Own own : owns) for (int i = 0; i < own.delaysNs.length; i++) own.delaysNs[i] = own.random.nextLong(spreadNs + 1);
-        Late.begin(timers);
+        Ledger.begin();
         long leadNs = (quick ? ARMING_NS / 2 : ARMING_NS) + timers * ARMING_NS_EACH;
         long[] firstNs = new long[1];
         crew(owns, (number, cost) -> {
@@ -776,8 +810,8 @@ final class Rival {
             if (System.nanoTime() >= firstNs[0]) throw new IllegalStateException(timers + " timers were not armed in " + leadNs / 1_000_000 + " ms");
             long lastDueNs = firstNs[0] + spreadNs;
             Thread.sleep(Math.max(0, (lastDueNs - System.nanoTime()) / 1_000_000));
-            while (FIRED.get() < timers) {
-                if (System.nanoTime() > lastDueNs + PATIENCE_NS) throw new IllegalStateException(FIRED.get() + " of " + timers + " timers have fired");
+            while (Ledger.fired() < timers) {
+                if (System.nanoTime() > lastDueNs + PATIENCE_NS) throw new IllegalStateException(Ledger.fired() + " of " + timers + " timers have fired");
                 Thread.sleep(1);
             }
             // The worker's last writes.
@@ -785,9 +819,9 @@ final class Rival {
             double cpuSeconds = (cpuNs() - cpu) / 1e9;
             figures.put("cpu_s", cpuSeconds);
             if (spreadNs == 0) {
-                long[] stamps = Arrays.copyOf(Late.lateNs, (timers + 63) / 64);
-                double firstMs = (Arrays.stream(stamps).min().getAsLong() - firstNs[0]) / 1e6;
-                double lastMs = (Arrays.stream(stamps).filter(at -> at != Long.MAX_VALUE).max().getAsLong() - firstNs[0]) / 1e6;
+                long[] stamps = Ledger.noted();
+                double firstMs = (stamps[0] - firstNs[0]) / 1e6;
+                double lastMs = (stamps[stamps.length - 1] - firstNs[0]) / 1e6;
                 figures.put("first_ms", firstMs);
                 figures.put("last_ms", lastMs);
                 figures.put("mops", timers / 1e3 / lastMs);
@@ -930,7 +964,7 @@ final class Rival {
 
     /** W9, and W10 with its two loads: all requests are answered, then all but one in a hundred. */
     private void paced(int answerSteps) throws Exception {
-        Late.begin(REHEARSAL * REHEARSED);
+        Ledger.begin();
         Load rehearsal = new Load(STEPS_PER_S * REHEARSED, 1, 0, answerSteps);
         rehearsal.some = true;
         for (int step = 0; step < REHEARSAL; step++) rehearsal.step(step % 2 == 0 ? timer : null);
@@ -947,7 +981,7 @@ final class Rival {
         }
         // The compiler may still be at it: the loop alone has a second before it.
         for (Steps steps : with) alone.add(new Steps(quick ? answerSteps + 50 : steps.before, quick ? 100 : 600));
-        Late.begin((int) (5L * timers));
+        Ledger.begin();
         Own[] owns = new Own[threads];
         Map<Own, Load> loads = new HashMap<>();
         Map<Own, Load> aloneLoads = new HashMap<>();
@@ -968,7 +1002,7 @@ final class Rival {
         });
         long armedDue = 0;
         for (Load load : loads.values()) armedDue += load.armedDue;
-        for (int i = 0; i < 100 && FIRED.get() < armedDue; i++) Thread.sleep(20);
+        for (int i = 0; i < 100 && Ledger.fired() < armedDue; i++) Thread.sleep(20);
         settle();
         for (int i = with.size() - 1; i >= 0; i--) {
             Steps steps = with.get(i);
@@ -978,7 +1012,7 @@ final class Rival {
             figures.put("fires_cpu_percent", figures.get("cpu_percent"));
             figures.put("fires_wakeups_per_s", figures.get("wakeups_per_s"));
         }
-        figures.put("lost", (double) Math.max(0, armedDue - FIRED.get()));
+        figures.put("lost", (double) Math.max(0, armedDue - Ledger.fired()));
         lateness();
     }
 
@@ -997,7 +1031,7 @@ final class Rival {
     }
 
     private void lateness() {
-        long[] late = Late.all();
+        long[] late = Ledger.noted();
         int early = 0;
         while (early < late.length && late[early] < 0) early++;
         double[] parts = {0.5, 0.99, 0.999, 1};
@@ -1020,27 +1054,24 @@ final class Rival {
 
     /** Where all are due at one instant it is measured from the middle of a period on, so that a burst is inside or outside. */
     private void periodic(long spreadNs) throws Exception {
-        Late.begin(1_000_000);
+        Ledger.begin();
         again(2_000, System.nanoTime(), 10_000_000, 10_000_000);
         Thread.sleep(1_000);
-        timer.stop();
-        start();
-        touch();
-        settle();
-        Late.begin(10 * timers);
+        renew();
+        Ledger.begin();
         long leadNs = ARMING_PERIODIC_NS + timers * ARMING_PERIODIC_NS_EACH;
         long settled = (leadNs + Math.max(spreadNs, SECOND_NS / 2)) / 1_000_000 / (quick ? 4 : 1);
         int time = quick ? 500 : 3_000;
         crew(new Own[] {new Own(1, 0)}, (number, cost) -> {
             Thread.sleep(settled);
             long at = System.nanoTime();
-            long fired = FIRED.get();
+            long fired = Ledger.fired();
             long wakeups = workerWakeups();
             long cpu = othersCpuNs();
             Thread.sleep(time);
             double cpuSeconds = (othersCpuNs() - cpu) / 1e9;
             double seconds = (System.nanoTime() - at) / 1e9;
-            rates("cpu_us_per_fire", cpuSeconds / seconds, seconds, FIRED.get() - fired, workerWakeups() - wakeups);
+            rates("cpu_us_per_fire", cpuSeconds / seconds, seconds, Ledger.fired() - fired, workerWakeups() - wakeups);
         }, own -> again(timers, System.nanoTime() + leadNs, spreadNs, SECOND_NS));
         timer.stop();
         lateness();
