@@ -34,7 +34,7 @@ func newLoad(job job, number, answerSteps int, stripe *stripe) *load {
 	return &load{
 		job:      job,
 		number:   number,
-		random:   rand.New(rand.NewPCG(job.seed, uint64(7919+number))),
+		random:   newRandom(job.seed, uint64(7919+number)),
 		requests: make([][]*time.Timer, answerSteps),
 		stripe:   stripe,
 	}
@@ -217,7 +217,7 @@ func (stripe *stripe) again(dueNs int64) {
 
 // periodic has timers that come again each second, at random instants of a time, or all at one.
 func periodic(job job, phasesNs int64) (figures, error) {
-	random := rand.New(rand.NewPCG(job.seed, 7919))
+	random := newRandom(job.seed, 7919)
 	stripe := newStripe(10*job.timers + 64)
 	firstNs := nowNs() + 200_000_000 + 10_000*int64(job.timers)
 	untilFirst := firstNs - nowNs()

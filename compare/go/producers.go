@@ -7,6 +7,9 @@ import (
 )
 
 const (
+	// Timers whose slots take 256 bytes: what is behind them shares no cache line with what is in
+	// front, nor its neighbour.
+	apart   = 32
 	timeout = 30 * time.Second
 	far     = time.Hour
 	// The window of w2b.
@@ -29,9 +32,20 @@ func delay(random *rand.Rand) time.Duration {
 	return time.Duration(second + random.Int64N(59*second+1))
 }
 
-// touched is room for this many timers, in memory that has been written to.
+// newRandom has its state apart from that of another goroutine, by 256 bytes.
+func newRandom(seed, number uint64) *rand.Rand {
+	state := &struct {
+		_   [256]byte
+		pcg rand.PCG
+		_   [256]byte
+	}{pcg: *rand.NewPCG(seed, number)}
+	return rand.New(&state.pcg)
+}
+
+// touched is room for this many timers, in memory that has been written to, and apart from that of
+// another goroutine.
 func touched(timers int) []*time.Timer {
-	slots := make([]*time.Timer, timers)
+	slots := make([]*time.Timer, timers, timers+apart)
 	clear(slots)
 	return slots
 }
@@ -46,7 +60,7 @@ func owns(job job, share func(int) int) []*own {
 	owns := make([]*own, job.threads)
 	for t := range owns {
 		share := share(t)
-		random := rand.New(rand.NewPCG(job.seed, uint64(t)))
+		random := newRandom(job.seed, uint64(t))
 		own := &own{number: t, random: random, slots: touched(share)}
 		own.delays = make([]time.Duration, share)
 		for i := range own.delays {
@@ -126,7 +140,8 @@ type cost struct {
 }
 
 // crew takes one goroutine for each of owns through the phases, each on a pinned thread, and tells
-// watch the number and the cost of each. A call that has returned has settled.
+// watch the number and the cost of each. What Stop has marked may still be in a heap after it: a
+// producer that waits leaves that to the scheduler.
 func crew(owns []*own, watch func(int, cost), phases ...func(*own)) {
 	gate := newGate(len(owns) + 1)
 	for number, own := range owns {
