@@ -15,6 +15,7 @@ use crate::own_schema::server::OwnServer;
 use crate::own_schema::{Schema, next, until};
 use crate::proxy;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -453,4 +454,36 @@ fn a_store_that_is_not_to_heal_stays_away() {
     assert_eq!((outage.next_try, outage.tries), (None, 0));
     let error = node.schedule("mail", MS, "").unwrap_err();
     assert!(matches!(error, DurableError::Store(_)), "{error:?}");
+}
+
+/// The first host accepts connections and says nothing, as one does whose disk hangs.
+#[test]
+fn a_host_that_says_nothing_is_passed_over_by_all_connections_of_a_node() {
+    let Some(schema) = Schema::new("silent") else {
+        return;
+    };
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent_port = silent.local_addr().unwrap().port();
+    let (database, seen) = proxy::to(&schema.database);
+    let config: postgres::Config = database.parse().unwrap();
+    let port = config.get_ports()[0];
+    // (The server has much longer than it needs.)
+    let database = database
+        .replace("host=127.0.0.1", "host=127.0.0.1,127.0.0.1")
+        .replace(
+            &format!("port={port}"),
+            &format!("port={silent_port},{port}"),
+        );
+    let store = schema
+        .builder(&format!("{database} connect_timeout=4"))
+        .connect()
+        .unwrap();
+    let node = Durable::builder(store)
+        .on_in_transaction("mail", |_, _| Ok(()))
+        .start()
+        .unwrap();
+    node.schedule("mail", MS, "").unwrap();
+    until("it is handled", || node.stats().done == 1);
+    until("it listens", || seen.listening() == 1);
+    node.stop().unwrap();
 }

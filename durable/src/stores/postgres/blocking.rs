@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error, IsolationLevel, Row, ToStatement, Transaction};
 
-/// So long is waited for a connection. Each of its addresses may take 30 s of that.
+/// So long is waited for a connection, with all addresses that are tried.
 const CONNECT_MAX: Duration = Duration::from_secs(120);
 
 /// So long is waited for a rollback. After that the connection is closed, which rolls back too.
@@ -364,12 +364,15 @@ impl HandlerDatabase {
             .enable_all()
             .build()?;
         let connect = async {
-            let connected = (self.connect)(Arc::new(|| {})).await?;
+            let Some(connected) = (self.connect)(Arc::new(|| {}), CONNECT_MAX).await else {
+                return Err("no address of PostgreSQL has answered".into());
+            };
+            let connected = connected?;
             let driver = tokio::spawn(connected.driver);
             set(&connected.client, CLIENT_CHECK)
                 .await
                 .inspect_err(|_| driver.abort())?;
-            Ok::<_, Error>(connected.client)
+            Ok::<_, Box<dyn StdError + Send + Sync>>(connected.client)
         };
         let client = answered(&runtime, CONNECT_MAX, connect)??;
         Ok(HandlerConnection {

@@ -1,5 +1,6 @@
 //! Connect: the settings of a store, and how its connections are made.
 
+use super::addresses::connect_first;
 use super::clock::DatabaseClock;
 use super::leases::{Leases, random_node};
 use super::migrations::PARTITIONS;
@@ -46,9 +47,10 @@ pub struct PostgresBuilder {
 
 impl Postgres {
     /// Connects without TLS, to a connection string (`host=.. user=.. dbname=..`) or a URL
-    /// (`postgres://..`). Several hosts are tried in turn. If the tables are not there, they are
-    /// made, in the schema `wheelwork`. If an earlier version of this library has made them, they
-    /// get what they lack, while other nodes work with them.
+    /// (`postgres://..`). Several hosts are tried in turn, each for 10 s at most, unless
+    /// `connect_timeout` says otherwise. If the tables are not there, they are made, in the schema
+    /// `wheelwork`. If an earlier version of this library has made them, they get what they lack,
+    /// while other nodes work with them.
     ///
     /// # Errors
     /// The string makes no sense, the database does not answer or refuses, it can only be read (a
@@ -369,9 +371,6 @@ const IDLE_UNSET: Duration = Duration::from_secs(2 * 60 * 60);
 /// connection string says something else.
 pub(super) fn notice_dead(config: &mut Config) {
     let half_a_minute = Duration::from_secs(30);
-    if config.get_connect_timeout().is_none() {
-        config.connect_timeout(half_a_minute);
-    }
     if config.get_tcp_user_timeout().is_none() {
         config.tcp_user_timeout(half_a_minute);
     }
@@ -407,10 +406,13 @@ where
     T::TlsConnect: Send,
     <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
 {
-    Arc::new(move |news| {
+    Arc::new(move |news, each_max| {
         let (config, tls) = (config.clone(), tls.clone());
         Box::pin(async move {
-            let (client, mut connection) = config.connect(tls.clone()).await?;
+            let (client, mut connection) = match connect_first(&config, &tls, each_max).await? {
+                Ok(connected) => connected,
+                Err(error) => return Some(Err(error)),
+            };
             let token = client.cancel_token();
             let cancel: Cancel = Box::new(move || {
                 let (token, tls) = (token.clone(), tls.clone());
@@ -428,11 +430,11 @@ where
                 }
                 Ok(())
             };
-            Ok(Connected {
+            Some(Ok(Connected {
                 client,
                 driver: Box::pin(driver),
                 cancel,
-            })
+            }))
         })
     })
 }

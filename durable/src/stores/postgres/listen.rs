@@ -24,7 +24,8 @@ const CHECK_EVERY: Duration = Duration::from_secs(10);
 /// The next reading comes this long after the last one.
 const READ_MIN: Duration = Duration::from_millis(2);
 
-/// A connection that has not answered for so long is taken for lost.
+/// A connection that has not answered for so long is taken for lost, and so is an address that has
+/// not connected.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 
 /// The channel of a schema.
@@ -107,8 +108,7 @@ async fn hear(
     clock: &DatabaseClock,
     first: &crossbeam_channel::Sender<bool>,
 ) -> Option<()> {
-    let connected = timeout(ANSWER_MAX, connect(news.clone())).await.ok()?;
-    let connected = connected.ok()?;
+    let connected = connect(news.clone(), ANSWER_MAX).await?.ok()?;
     let client = connected.client;
     let mut driver = Driver(tokio::spawn(connected.driver));
     let listen = format!("LISTEN {channel}");

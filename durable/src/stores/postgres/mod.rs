@@ -1,6 +1,7 @@
 #![doc = include_str!("README.md")]
 
 pub(crate) mod acknowledge;
+mod addresses;
 pub(crate) mod blocking;
 mod clock;
 mod connect;

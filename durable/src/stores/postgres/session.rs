@@ -96,11 +96,11 @@ pub(super) type Cancel = Box<dyn Fn() -> Pin<Box<dyn Future<Output = ()> + Send>
 /// What is called of a notification.
 pub(super) type News = Arc<dyn Fn() + Send + Sync>;
 
-/// A connection that is being made.
-type Connecting = Pin<Box<dyn Future<Output = Result<Connected, Error>> + Send>>;
+/// A connection that is being made. `None`: no address of the database has answered.
+type Connecting = Pin<Box<dyn Future<Output = Option<Result<Connected, Error>>> + Send>>;
 
-/// Makes a connection, whose notifications go there.
-pub(super) type Connect = Arc<dyn Fn(News) -> Connecting + Send + Sync>;
+/// Makes a connection, whose notifications go there. No address has longer than this for it.
+pub(super) type Connect = Arc<dyn Fn(News, Duration) -> Connecting + Send + Sync>;
 
 /// The statements as the database takes them, by their texts with names.
 pub(super) type Texts = HashMap<&'static str, String>;
@@ -344,22 +344,25 @@ impl Session {
     fn open(&mut self, is_prepared: bool) -> Option<Result<Live, Error>> {
         let connect = self.connect.clone();
         let (texts, idle) = (&self.texts, idle_setting(self.idle));
+        let answer_max = self.answer_max;
         self.runtime.as_ref()?.block_on(async {
+            let connected = match connect(Arc::new(|| {}), answer_max).await? {
+                Ok(connected) => connected,
+                Err(error) => return Some(Err(error)),
+            };
+            // (From here on the connection ends with this.)
+            let mut live = Live {
+                client: connected.client,
+                driver: tokio::spawn(connected.driver),
+                cancel: connected.cancel,
+                prepared: HashMap::new(),
+            };
             let opened = async {
-                let connected = connect(Arc::new(|| {})).await?;
-                let client = connected.client;
-                let driver = tokio::spawn(connected.driver);
                 for setting in SETTINGS {
-                    set(&client, setting).await?;
+                    set(&live.client, setting).await?;
                 }
                 // A node that stands still in a transaction has leases locked, which others want.
-                set(&client, &idle).await?;
-                let mut live = Live {
-                    client,
-                    driver,
-                    cancel: connected.cancel,
-                    prepared: HashMap::new(),
-                };
+                set(&live.client, &idle).await?;
                 if is_prepared {
                     let prepare = texts.iter().map(|(&sql, text)| {
                         let client = &live.client;
@@ -370,7 +373,7 @@ impl Session {
                 }
                 Ok(live)
             };
-            tokio::time::timeout(ANSWER_MAX, opened).await.ok()
+            tokio::time::timeout(answer_max, opened).await.ok()
         })
     }
 
@@ -426,19 +429,19 @@ impl Session {
             return false;
         };
         let asked = async {
-            let own = pid_of(&live.client).await?;
-            let other = (self.connect)(Arc::new(|| {})).await.ok()?;
+            let own = answered(pid_of(&live.client)).await??;
+            let other = (self.connect)(Arc::new(|| {}), ANSWER_MAX).await?.ok()?;
             let driver = tokio::spawn(other.driver);
             // (A pooler gives the session that has just become free.)
-            let is_shared = pid_of(&other.client).await? == own;
+            let other = answered(pid_of(&other.client)).await;
             driver.abort();
+            let is_shared = other?? == own;
             if is_shared {
-                let _ = live.client.batch_execute("RESET ALL").await;
+                answered(live.client.batch_execute("RESET ALL")).await?.ok();
             }
             Some(is_shared)
         };
-        let asked = runtime.block_on(async { tokio::time::timeout(ANSWER_MAX, asked).await });
-        matches!(asked, Ok(Some(true)))
+        runtime.block_on(asked) == Some(true)
     }
 
     /// Forgets the connection: the next one is prepared anew.
@@ -508,6 +511,11 @@ impl Session {
             }
         }
     }
+}
+
+/// What the database answers. `None`: nothing, for too long.
+async fn answered<T>(asked: impl Future<Output = T>) -> Option<T> {
+    tokio::time::timeout(ANSWER_MAX, asked).await.ok()
 }
 
 /// Which process of the server has this session. (A pooler may have nothing prepared.)
