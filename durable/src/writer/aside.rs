@@ -1,15 +1,20 @@
 //! Aside: changes that a transaction of somebody else holds up.
 //!
 //! The writer owns it. A change whose outcome was
-//! [`Outcome::Blocked`](crate::contract::Outcome::Blocked) is tried again in later turns, in the
-//! order in which the changes came. Its caller waits; nobody else does. A later change of the same
-//! row or key waits behind it.
+//! [`Outcome::Blocked`](crate::contract::Outcome::Blocked) is tried again in later turns. Its caller
+//! waits; nobody else does. A later change of the same row or key waits behind it, and these are
+//! tried in the order in which they came.
+//!
+//! A turn tries a bounded number. First it takes one of each row and key, and of these the ones
+//! that were tried the longest ago. So however many wait for one transaction, all others are tried.
+//! Callers that wait count as callers whose requests are in the queue, so that there is a bound for
+//! them, too.
 
 use super::plan::Planned;
 use crate::store::fault::{DurableFault, is_broken};
 use crate::store::row::{DurableId, Partition};
 use crate::store::write::{Settled, Write};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,11 +53,41 @@ pub(super) struct HeldUp {
 }
 
 impl HeldUp {
+    /// What it has in common with others.
+    fn tokens(&self) -> impl Iterator<Item = Held> {
+        self.writes.iter().filter_map(token_of)
+    }
+
+    /// What its caller has left in memory. Nothing, if a handler has said it.
+    fn load(&self) -> AsideLoad {
+        if self.planned.plan.is_settlement() {
+            return AsideLoad::default();
+        }
+        let bytes = |write: &Write| match write {
+            Write::Arm(row) => row.bytes(),
+            Write::Replace(of) => of.row.bytes(),
+            Write::Amend(of) => of.bytes(),
+            _ => 0,
+        };
+        AsideLoad {
+            calls: 1,
+            bytes: self.writes.iter().map(bytes).sum(),
+        }
+    }
+
     /// Whether the caller has waited long enough, and is told so. What a handler has said waits for
     /// ever: it has to be stored.
     pub(super) fn is_over(&self, now: Duration) -> bool {
         !self.planned.plan.is_settlement() && now.saturating_sub(self.planned.since) > BLOCKED_MAX
     }
+}
+
+/// The calls whose changes wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct AsideLoad {
+    pub(super) calls: usize,
+    /// Of their timers.
+    pub(super) bytes: usize,
 }
 
 /// The changes that wait.
@@ -63,6 +98,9 @@ pub(super) struct Aside {
     tried: Vec<HeldUp>,
     /// How many changes have each token.
     tokens: HashMap<Held, usize>,
+    load: AsideLoad,
+    /// How often changes were taken to be tried again.
+    round: u64,
     wait: Duration,
     /// When they are tried again, by the node's clock.
     again_at: Duration,
@@ -106,27 +144,52 @@ impl Aside {
 
     /// Whether the counts are those of the changes that wait, and no change is left that was tried.
     pub(super) fn is_counted_right(&self) -> bool {
-        let mut tokens = HashMap::new();
+        let mut counted = Self::default();
         for waiting in &self.waiting {
-            Self::count(&mut tokens, waiting);
+            counted.count(waiting);
         }
-        tokens == self.tokens && self.tried.is_empty()
+        (counted.tokens, counted.load) == (self.tokens.clone(), self.load) && self.tried.is_empty()
     }
 
-    fn count(tokens: &mut HashMap<Held, usize>, waiting: &HeldUp) {
-        for token in waiting.writes.iter().filter_map(token_of) {
-            *tokens.entry(token).or_default() += 1;
+    /// The calls that wait.
+    pub(super) const fn load(&self) -> AsideLoad {
+        self.load
+    }
+
+    /// The same changes wait now.
+    fn count(&mut self, waiting: &HeldUp) {
+        for token in waiting.tokens() {
+            *self.tokens.entry(token).or_default() += 1;
         }
+        let AsideLoad { calls, bytes } = waiting.load();
+        self.load.calls += calls;
+        self.load.bytes += bytes;
+    }
+
+    /// They do not wait any more.
+    fn uncount(&mut self, waiting: &HeldUp) {
+        for token in waiting.tokens() {
+            if let Some(left) = self.tokens.get_mut(&token) {
+                *left -= 1;
+                if *left == 0 {
+                    self.tokens.remove(&token);
+                }
+            }
+        }
+        let AsideLoad { calls, bytes } = waiting.load();
+        self.load.calls -= calls;
+        self.load.bytes -= bytes;
     }
 
     /// Sets the changes of a call aside: behind all others, or, if they have waited before, at
     /// their former place.
-    pub(super) fn push(&mut self, waiting: HeldUp, now: Duration) {
+    pub(super) fn push(&mut self, mut waiting: HeldUp, now: Duration) {
         if self.waiting.is_empty() && self.tried.is_empty() {
             self.wait = self.wait.clamp(AGAIN_MIN, AGAIN_MAX);
             self.again_at = now.saturating_add(self.wait);
         }
-        Self::count(&mut self.tokens, &waiting);
+        self.count(&waiting);
+        waiting.planned.aside_in = self.round;
         if waiting.planned.since < now {
             self.tried.push(waiting);
         } else {
@@ -141,18 +204,56 @@ impl Aside {
         }
         self.wait = (self.wait * 2).clamp(AGAIN_MIN, AGAIN_MAX);
         self.again_at = now.saturating_add(self.wait);
-        let count = self.waiting.len().min(AGAIN_COUNT);
-        let due: Vec<HeldUp> = self.waiting.drain(..count).collect();
-        let writes = due.iter().flat_map(|waiting| &waiting.writes);
-        for token in writes.filter_map(token_of) {
-            if let Some(left) = self.tokens.get_mut(&token) {
-                *left -= 1;
-                if *left == 0 {
-                    self.tokens.remove(&token);
-                }
+        self.round += 1;
+        let is_due = self.choose(now);
+        let (mut due, mut left) = (Vec::new(), VecDeque::new());
+        for (waiting, is_due) in std::mem::take(&mut self.waiting).into_iter().zip(is_due) {
+            match is_due {
+                true => due.push(waiting),
+                false => left.push_back(waiting),
             }
         }
+        self.waiting = left;
+        due.iter().for_each(|waiting| self.uncount(waiting));
         due
+    }
+
+    /// Which ones are tried now. None is without those that are before it at its row or key.
+    fn choose(&self, now: Duration) -> Vec<bool> {
+        // (A caller that has waited long enough is only told so.)
+        let mut is_due: Vec<bool> = self.waiting.iter().map(|of| of.is_over(now)).collect();
+        let mut before = HashSet::new();
+        let mut firsts = Vec::new();
+        for (at, waiting) in self
+            .waiting
+            .iter()
+            .enumerate()
+            .filter(|&(at, _)| !is_due[at])
+        {
+            if !waiting.tokens().any(|token| before.contains(&token)) {
+                firsts.push(at);
+            }
+            before.extend(waiting.tokens());
+        }
+        // (The sort is stable.)
+        firsts.sort_by_key(|&at| self.waiting[at].planned.aside_in);
+        firsts.truncate(AGAIN_COUNT);
+        firsts.iter().for_each(|&at| is_due[at] = true);
+        // If there is room, those behind them come along: perhaps nothing is in the way any more.
+        let mut room = AGAIN_COUNT - firsts.len();
+        let mut stay = HashSet::new();
+        for (at, waiting) in self.waiting.iter().enumerate() {
+            if is_due[at] {
+                continue;
+            }
+            if room > 0 && !waiting.tokens().any(|token| stay.contains(&token)) {
+                room -= 1;
+                is_due[at] = true;
+            } else {
+                stay.extend(waiting.tokens());
+            }
+        }
+        is_due
     }
 
     /// Changes were made that had waited: perhaps the transaction has ended that was in the way.
@@ -164,7 +265,7 @@ impl Aside {
     /// store is back.
     pub(super) fn keep(&mut self, kept: Vec<HeldUp>) {
         for waiting in kept.into_iter().rev() {
-            Self::count(&mut self.tokens, &waiting);
+            self.count(&waiting);
             self.waiting.push_front(waiting);
         }
     }
@@ -199,10 +300,7 @@ impl Aside {
         }
         let (calls, settlements): (Vec<_>, Vec<_>) =
             self.waiting.drain(..).partition(|waiting| is_call(waiting));
-        self.tokens.clear();
-        for waiting in &settlements {
-            Self::count(&mut self.tokens, waiting);
-        }
+        calls.iter().for_each(|waiting| self.uncount(waiting));
         self.waiting = settlements.into();
         calls.into_iter().map(|waiting| waiting.planned).collect()
     }
@@ -210,7 +308,151 @@ impl Aside {
     /// All of them: the store has failed.
     pub(super) fn take_all(&mut self) -> Vec<HeldUp> {
         self.tokens.clear();
+        self.load = AsideLoad::default();
         self.end_turn();
         std::mem::take(&mut self.waiting).into()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::queue::request::Reply;
+    use crate::store::row::{Row, StoreTime};
+    use crate::writer::plan::{Ended, Plan};
+
+    /// The row with this number, and a payload of 10 bytes.
+    fn arm(number: u128, key: &str) -> Write {
+        let (kind, payload) = ("".into(), [0; 10].into());
+        let mut row = Row::new(DurableId::from_bits(number), StoreTime::MIN, kind, payload);
+        row.key = (!key.is_empty()).then(|| key.into());
+        Write::Arm(row)
+    }
+
+    fn of_call(writes: Vec<Write>, since: Duration) -> HeldUp {
+        let planned = Planned {
+            plan: Plan::One,
+            reply: Reply::Nobody,
+            since,
+            aside_in: 0,
+        };
+        HeldUp { writes, planned }
+    }
+
+    /// The numbers of the rows that a turn tries. All of them are held up again.
+    fn turn(aside: &mut Aside, now: &mut Duration) -> Vec<u128> {
+        *now += AGAIN_MAX;
+        let due = aside.take_due(*now);
+        let puts = |write: &Write| write.puts().unwrap().to_bits();
+        let tried = due
+            .iter()
+            .flat_map(|waiting| waiting.writes.iter().map(puts));
+        let tried = tried.collect();
+        due.into_iter()
+            .for_each(|waiting| aside.push(waiting, *now));
+        aside.end_turn();
+        assert!(aside.is_counted_right());
+        tried
+    }
+
+    #[test]
+    fn changes_of_one_key_do_not_keep_others_from_being_tried() {
+        let (mut aside, mut now) = (Aside::default(), Duration::ZERO);
+        let many = 2 * AGAIN_COUNT as u128;
+        for number in 0..many {
+            aside.push(of_call(vec![arm(number, "K")], now), now);
+        }
+        aside.push(of_call(vec![arm(many, "L")], now), now);
+        // (One that has neither row nor key in common with others.)
+        aside.push(of_call(vec![arm(many + 1, "")], now), now);
+        for _ in 0..3 {
+            let tried = turn(&mut aside, &mut now);
+            let first: Vec<u128> = (0..AGAIN_COUNT as u128 - 2).collect();
+            let (of_key, others) = tried.split_at(first.len());
+            assert_eq!((of_key, others), (&*first, &[many, many + 1][..]));
+        }
+    }
+
+    #[test]
+    fn all_of_very_many_keys_are_tried() {
+        let (mut aside, mut now) = (Aside::default(), Duration::ZERO);
+        let many = 3 * AGAIN_COUNT as u128 - 1;
+        for number in 0..many {
+            let key = format!("{number}");
+            aside.push(of_call(vec![arm(number, &key)], now), now);
+        }
+        for _ in 0..2 {
+            let mut tried: Vec<u128> = (0..3).flat_map(|_| turn(&mut aside, &mut now)).collect();
+            assert!(tried.len() <= 3 * AGAIN_COUNT);
+            tried.sort_unstable();
+            tried.dedup();
+            assert_eq!(tried.len() as u128, many);
+        }
+    }
+
+    #[test]
+    fn none_overtakes_those_before_it_at_any_of_its_keys() {
+        let (mut aside, mut now) = (Aside::default(), Duration::ZERO);
+        let many = AGAIN_COUNT as u128;
+        // Of each key there are two, and the last call has all keys.
+        for number in 0..2 * many {
+            let key = format!("{}", number % many);
+            aside.push(of_call(vec![arm(number, &key)], now), now);
+        }
+        let all = (0..many).map(|number| arm(2 * many + number, &format!("{number}")));
+        aside.push(of_call(all.collect(), now), now);
+        let firsts: Vec<u128> = (0..many).collect();
+        assert_eq!(turn(&mut aside, &mut now), firsts);
+        // (One call may have one key twice.)
+        let mut aside = Aside::default();
+        let twice = vec![arm(0, "K"), arm(1, "K")];
+        aside.push(of_call(twice, now), now);
+        assert_eq!(turn(&mut aside, &mut now), [0, 1]);
+    }
+
+    /// Behind a change that is held up for ever a caller is told all the same.
+    #[test]
+    fn a_caller_that_has_waited_long_enough_is_told() {
+        let (mut aside, mut now) = (Aside::default(), Duration::ZERO);
+        let id = DurableId::from_bits(1);
+        let of = Settled {
+            id,
+            due: StoreTime::MIN,
+            epoch: 1,
+        };
+        let mut answer = of_call(vec![Write::ack(of, None, None)], now);
+        answer.planned.plan = Plan::Settle(Ended::Done);
+        aside.push(answer, now);
+        for _ in 0..2 * AGAIN_COUNT {
+            let cancel = Write::Cancel(crate::store::write::Target::Id(id));
+            aside.push(of_call(vec![cancel], now), now);
+        }
+        now += BLOCKED_MAX + AGAIN_MIN;
+        let due = aside.take_due(now);
+        let over = due.iter().filter(|waiting| waiting.is_over(now)).count();
+        assert_eq!((due.len(), over), (2 * AGAIN_COUNT + 1, 2 * AGAIN_COUNT));
+    }
+
+    #[test]
+    fn calls_that_wait_are_counted_and_answers_of_handlers_are_not() {
+        let (mut aside, mut now) = (Aside::default(), Duration::ZERO);
+        let two = vec![arm(1, "K"), arm(2, "L")];
+        aside.push(of_call(two, now), now);
+        aside.push(of_call(vec![arm(3, "K")], now), now);
+        let mut answer = of_call(vec![arm(4, "")], now);
+        answer.planned.plan = Plan::Settle(Ended::Failed);
+        aside.push(answer, now);
+        let bytes = 3 * 10 + 3;
+        let load = AsideLoad { calls: 2, bytes };
+        assert_eq!(aside.load(), load);
+        assert_eq!(turn(&mut aside, &mut now).len(), 4);
+        assert_eq!(aside.load(), load);
+        assert_eq!(aside.take_calls().len(), 2);
+        assert_eq!(aside.load(), AsideLoad::default());
+        assert!(aside.is_counted_right());
+        now += AGAIN_MAX;
+        aside.push(of_call(vec![arm(5, "K")], now), now);
+        assert_eq!(aside.take_all().len(), 2);
+        assert_eq!(aside.load(), AsideLoad::default());
     }
 }

@@ -26,6 +26,8 @@ pub(super) struct Planned {
     pub(super) reply: Reply,
     /// Since when the request is being served, by the node's clock.
     pub(super) since: Duration,
+    /// The round in which its changes were last set aside. Zero: they were not.
+    pub(super) aside_in: u64,
 }
 
 /// What becomes of the outcomes. One of a call for many timers has several, all others have one.
@@ -142,6 +144,7 @@ impl Changes {
             plan,
             reply,
             since: self.elapsed,
+            aside_in: 0,
         });
     }
 }

@@ -190,6 +190,8 @@ impl Writer {
             true => Ok(Ok(self.away())),
             false => catch_unwind(AssertUnwindSafe(|| self.try_turn())),
         };
+        let load = self.core.aside.load();
+        self.core.shared.set_aside(load.calls, load.bytes);
         self.core.shared.counts.end_turn();
         if let (Some(watch), Some(timer)) = (&self.watch, timer) {
             watch.end(timer);

@@ -5,7 +5,9 @@
 
 use crate::over_memory::{Over, OverMemory};
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Duration;
 use wheelwork::ManualClock;
 use wheelwork_durable::contract::{Gate, Outcome, Store, Target, Write};
@@ -303,4 +305,50 @@ fn a_charge_whose_taking_back_is_held_up_is_taken_back_later() {
     timers.clock.advance(HOUR);
     assert_eq!(timers.handled(), [""]);
     timers.durable.stop().unwrap();
+}
+
+/// What a transaction holds up waits, and its callers count as those in the queue do. So one that
+/// does not wait for its answers fills no memory.
+#[test]
+fn what_is_held_up_has_a_bound() {
+    let locked = Locked::default();
+    let store = Held {
+        inner: Memory::new(),
+        locked: locked.clone(),
+        refused: false,
+    };
+    let durable = Durable::builder(Over(store)).start().unwrap();
+    locked.lock().unwrap().insert("K".to_owned());
+    // 64 MiB may wait.
+    let (max, all) = (64, 80);
+    let armed = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        let arms = scope.spawn(|| {
+            let payload = vec![0; 1 << 20];
+            let arm = |_| {
+                let timer = durable.timer("mail", HOUR, &payload[..]).key("K");
+                let ticket = timer.schedule_ticket().unwrap();
+                armed.fetch_add(1, Ordering::SeqCst);
+                // The writer has taken it.
+                durable.key("other").get().unwrap();
+                ticket
+            };
+            (0..all).map(arm).collect::<Vec<_>>()
+        });
+        while armed.load(Ordering::SeqCst) < max - 1 {
+            thread::yield_now();
+        }
+        // (The writer takes turns meanwhile.)
+        for _ in 0..1_000 {
+            durable.key("other").get().unwrap();
+        }
+        let count = armed.load(Ordering::SeqCst);
+        locked.lock().unwrap().clear();
+        for ticket in arms.join().unwrap() {
+            ticket.wait().unwrap();
+        }
+        assert!(count <= max + 2, "{count} wait");
+    });
+    assert_eq!(durable.stats().armed, all as u64);
+    durable.stop().unwrap();
 }
