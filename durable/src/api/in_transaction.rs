@@ -119,9 +119,9 @@ impl DurableBuilder<Postgres> {
 fn limit_statements(
     transaction: &mut PostgresTransaction<'_>,
     left: Duration,
-) -> Result<(), tokio_postgres::Error> {
+) -> Result<(), AckError> {
     let left_ms = left.as_millis().clamp(1, i32::MAX as u128) as u64;
-    transaction.block_on(async |transaction| {
+    transaction.ask(async |transaction| {
         let answer = transaction.simple_query("SHOW statement_timeout").await?;
         let former_ms = answer.iter().find_map(|message| match message {
             SimpleQueryMessage::Row(row) => row.get(0).and_then(shown_ms),

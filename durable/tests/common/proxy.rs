@@ -1,6 +1,6 @@
 //! A proxy between nodes and their database that can let a connection die silently: it stays open,
 //! and nothing goes through it any more. It can also end connections as a process does that is
-//! killed, take no others, and lose the answer to a statement.
+//! killed, take no others, and lose the answer to a statement, with the connection or without it.
 
 #![allow(dead_code, reason = "each test uses a part")]
 
@@ -23,6 +23,9 @@ pub struct Seen {
     is_away: AtomicBool,
     /// The next message with these words goes through, and its answer does not.
     unanswered: Mutex<Option<&'static str>>,
+    /// The next message with these words goes through, on a connection that has said the first ones
+    /// before. From then on nothing comes back on it, and it stays open.
+    stuck: Mutex<Option<(&'static str, &'static str)>>,
 }
 
 impl Seen {
@@ -50,6 +53,31 @@ impl Seen {
     pub fn lose_answer_to(&self, words: &'static str) {
         let mut unanswered = self.unanswered.lock();
         **unanswered.as_mut().unwrap() = Some(words);
+    }
+
+    /// The next message with these words goes through, on a connection that says `first` before.
+    /// From then on nothing goes through this connection any more, and it stays open.
+    pub fn stand_still_after(&self, first: &'static str, words: &'static str) {
+        let mut stuck = self.stuck.lock();
+        **stuck.as_mut().unwrap() = Some((first, words));
+    }
+
+    /// Whether a connection has come to stand still so.
+    pub fn stands_still(&self) -> bool {
+        let stuck = self.stuck.lock();
+        stuck.unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+
+    /// Whether a connection stands still from this message on. `begun`: it has said what comes
+    /// before.
+    fn stands_still_after(&self, message: &[u8], begun: &mut bool) -> bool {
+        let mut stuck = self.stuck.lock();
+        let stuck = stuck.as_mut().unwrap();
+        let is_last = |(first, words): &mut (&str, &str)| {
+            *begun |= has(message, first);
+            *begun && has(message, words)
+        };
+        stuck.take_if(is_last).is_some()
     }
 
     /// Whether this message is to have no answer.
@@ -112,7 +140,7 @@ fn pass(client: TcpStream, server: TcpStream, seen: &Arc<Seen>) {
         .unwrap_or_else(PoisonError::into_inner)
         .push(server.try_clone().unwrap());
     let (seen, flag) = (seen.clone(), is_dead.clone());
-    let mut is_listening = false;
+    let (mut is_listening, mut has_begun) = (false, false);
     thread::spawn(move || {
         copy(client, to_server, &flag.clone(), |message| {
             if has(message, "LISTEN ") && !is_listening {
@@ -126,7 +154,8 @@ fn pass(client: TcpStream, server: TcpStream, seen: &Arc<Seen>) {
                 seen.readings.fetch_add(1, Ordering::SeqCst);
             }
             let is_unanswered = seen.is_unanswered(message);
-            flag.fetch_or(is_unanswered, Ordering::SeqCst);
+            let stands_still = seen.stands_still_after(message, &mut has_begun);
+            flag.fetch_or(is_unanswered || stands_still, Ordering::SeqCst);
             is_unanswered
         });
     });

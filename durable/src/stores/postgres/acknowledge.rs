@@ -12,8 +12,10 @@ use crate::time::Clock;
 use std::collections::BTreeMap;
 use std::error::Error as StdError;
 use std::fmt;
+use std::future::Future;
 use std::slice;
 use std::time::Duration;
+use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Error, SimpleQueryMessage, Transaction};
 
@@ -42,6 +44,10 @@ const PAUSE_MAX: Duration = Duration::from_millis(100);
 /// long.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 
+/// So many times longer than for other answers is waited for AckSave, 10 min: the handler may have
+/// left very many constraints to check.
+const CHECK_TIMES: u32 = 20;
+
 /// What acknowledgements need.
 pub(super) struct AckSettings {
     /// What is sent before one. From there on the transaction has the lease locked at times, and
@@ -50,16 +56,19 @@ pub(super) struct AckSettings {
     /// have set limits of its own, which were for its own statements.
     begin: String,
     wait_max: Duration,
+    /// An answer that takes longer is not waited for.
+    pub(super) answer_max: Duration,
 }
 
 impl AckSettings {
     /// `lasts`: how long a lease lasts.
-    pub(super) fn new(lasts: Duration) -> Self {
+    pub(super) fn new(lasts: Duration, answer_max: Duration) -> Self {
         let local = |setting: &str| setting.replace("SET ", "SET LOCAL ");
         let (statement, idle) = (local(STATEMENT_TIMEOUT), local(&idle_setting(lasts / 2)));
         Self {
             begin: format!("{CHECK_CONSTRAINTS}; {statement}; {idle}; {ACK_LOCK_TIMEOUT}; {SAVE}"),
             wait_max: WAIT_MAX.min(lasts / 2),
+            answer_max,
         }
     }
 }
@@ -74,16 +83,19 @@ pub(super) async fn acknowledge(
     has_right: &(dyn Fn() -> bool + Sync),
 ) -> Result<bool, AckError> {
     // AckSave.
-    let began = transaction.batch_execute(&settings.begin).await;
-    began.map_err(AckError::of_begin)?;
+    let begin = transaction.batch_execute(&settings.begin);
+    answered(settings.answer_max * CHECK_TIMES, begin)
+        .await?
+        .map_err(AckError::of_begin)?;
     let ticking = Clock::monotonic();
     let mut pause = PAUSE;
     loop {
         let asking = Asking::of_texts(transaction.client(), texts);
         // AckMake.
         // (The change names its row by id, so the number of partitions does not matter.)
-        let made = commit::make(asking, slice::from_ref(write), &BTreeMap::new(), PARTITIONS).await;
-        let error = match made {
+        let (writes, none) = (slice::from_ref(write), BTreeMap::new());
+        let make = commit::make(asking, writes, &none, PARTITIONS);
+        let error = match answered(settings.answer_max, make).await? {
             Ok(outcomes) => return Ok(matches!(outcomes[..], [Outcome::Settled(true, _)])),
             Err(error) => error,
         };
@@ -91,7 +103,8 @@ pub(super) async fn acknowledge(
             return Err(AckError::Failed(error));
         }
         // AckUndo, AckYield.
-        let undone = transaction.simple_query(UNDO).await?;
+        let undo = transaction.simple_query(UNDO);
+        let undone = answered(settings.answer_max, undo).await??;
         let is_row = |message: &SimpleQueryMessage| matches!(message, SimpleQueryMessage::Row(_));
         if undone.iter().any(is_row) {
             return Err(AckError::Yielded(error));
@@ -106,6 +119,15 @@ pub(super) async fn acknowledge(
     }
 }
 
+/// What the database answers. A server may stand still, while its system keeps the connection
+/// alive; and a commit may wait for a standby that is gone. A stop waits for this.
+pub(super) async fn answered<T>(
+    max: Duration,
+    asked: impl Future<Output = T>,
+) -> Result<T, AckError> {
+    timeout(max, asked).await.map_err(|_| AckError::Silent(max))
+}
+
 /// Why a handler's transaction was not committed.
 #[derive(Debug)]
 pub(crate) enum AckError {
@@ -115,6 +137,8 @@ pub(crate) enum AckError {
     Yielded(Error),
     /// The handler has ended the transaction by SQL.
     Ended(Error),
+    /// The database did not answer for so long. If that was the commit, it may have been made.
+    Silent(Duration),
     Failed(Error),
 }
 
@@ -136,6 +160,7 @@ impl From<Error> for AckError {
 impl fmt::Display for AckError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Silent(max) => return write!(f, "PostgreSQL did not answer within {max:?}"),
             Self::Blocked(_) | Self::Yielded(_) => {
                 "another transaction has the timer locked, or its key"
             }
@@ -152,6 +177,7 @@ impl StdError for AckError {
             | Self::Yielded(error)
             | Self::Ended(error)
             | Self::Failed(error) => Some(error),
+            Self::Silent(_) => None,
         }
     }
 }

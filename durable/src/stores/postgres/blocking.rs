@@ -2,12 +2,11 @@
 //! on a connection with a runtime of its own. The outbox takes such a transaction, and also one of
 //! the crate `postgres`.
 
-use super::acknowledge::{AckError, AckSettings, acknowledge};
-use super::session::{ANSWER_MAX, CLIENT_CHECK, Connect, Texts, set};
+use super::acknowledge::{AckError, AckSettings, acknowledge, answered};
+use super::session::{CLIENT_CHECK, Connect, Texts, set};
 use crate::store::write::Write;
 use std::error::Error as StdError;
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -215,6 +214,17 @@ impl<'a> PostgresTransaction<'a> {
         self.runtime.block_on(call(&mut self.inner))
     }
 
+    /// Asks the database for something that the handler does not wait for. An error if the answer
+    /// does not come in time.
+    pub(crate) fn ask<T>(
+        &mut self,
+        asked: impl AsyncFnOnce(&mut Transaction<'a>) -> Result<T, Error>,
+    ) -> Result<T, AckError> {
+        let answer_max = self.ack.answer_max;
+        self.runtime
+            .block_on(async { Ok(answered(answer_max, asked(&mut self.inner)).await??) })
+    }
+
     /// Makes this change, as a node's commit does, and commits the transaction. Returns `false` if
     /// the row no longer belongs to the delivery. Then all is rolled back, and after an error too.
     /// `has_right`: whether the node still has the row's lease, as far as it knows.
@@ -233,10 +243,12 @@ impl<'a> PostgresTransaction<'a> {
         runtime.block_on(async {
             match acknowledge(&inner, texts, ack, write, has_right).await {
                 Ok(true) => {
-                    inner.commit().await?;
+                    answered(ack.answer_max, inner.commit()).await??;
                     *has_ended = true;
                     Ok(true)
                 }
+                // (A rollback would have no answer either. The connection is closed.)
+                Err(silent @ AckError::Silent(_)) => Err(silent),
                 answer => {
                     roll_back(inner, has_ended).await;
                     answer
@@ -350,11 +362,16 @@ pub(crate) struct HandlerDatabase {
 
 impl HandlerDatabase {
     /// `lasts`: how long a lease lasts.
-    pub(super) fn new(connect: Connect, texts: Arc<Texts>, lasts: Duration) -> Self {
+    pub(super) fn new(
+        connect: Connect,
+        texts: Arc<Texts>,
+        lasts: Duration,
+        answer_max: Duration,
+    ) -> Self {
         Self {
             connect,
             texts,
-            ack: Arc::new(AckSettings::new(lasts)),
+            ack: Arc::new(AckSettings::new(lasts, answer_max)),
         }
     }
 
@@ -374,7 +391,7 @@ impl HandlerDatabase {
                 .inspect_err(|_| driver.abort())?;
             Ok::<_, Box<dyn StdError + Send + Sync>>(connected.client)
         };
-        let client = answered(&runtime, CONNECT_MAX, connect)??;
+        let client = runtime.block_on(async { answered(CONNECT_MAX, connect).await })??;
         Ok(HandlerConnection {
             client,
             runtime: Some(runtime),
@@ -383,17 +400,6 @@ impl HandlerDatabase {
             has_ended: true,
         })
     }
-}
-
-/// What the database answers. An error if it does not answer in time: a server may stand still,
-/// while its system keeps the connection alive.
-fn answered<R>(
-    runtime: &Runtime,
-    within: Duration,
-    asked: impl Future<Output = R>,
-) -> Result<R, Box<dyn StdError + Send + Sync>> {
-    let answer = runtime.block_on(async { timeout(within, asked).await });
-    answer.map_err(|_| format!("PostgreSQL did not answer within {within:?}").into())
 }
 
 /// A connection of handlers, of which one at a time uses it.
@@ -426,11 +432,12 @@ impl HandlerConnection {
     ) -> Result<PostgresTransaction<'_>, Box<dyn StdError + Send + Sync>> {
         let runtime = self.runtime.as_ref().ok_or("the connection has ended")?;
         self.has_ended = false;
+        let answer_max = self.ack.answer_max;
         let begin = self.client.build_transaction();
         let begin = begin.isolation_level(IsolationLevel::ReadCommitted);
         Ok(PostgresTransaction {
             runtime,
-            inner: answered(runtime, ANSWER_MAX, begin.start())??,
+            inner: runtime.block_on(async { answered(answer_max, begin.start()).await })??,
             texts: &self.texts,
             ack: &self.ack,
             has_ended: &mut self.has_ended,

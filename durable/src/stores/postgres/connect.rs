@@ -6,7 +6,7 @@ use super::leases::{Leases, random_node};
 use super::migrations::PARTITIONS;
 use super::migrations::schema::{self, Reached, Wanted};
 use super::migrations::steps::{STEPS, Step};
-use super::session::{Cancel, Connect, Connected, Patience, Session, apart};
+use super::session::{ANSWER_MAX, Cancel, Connect, Connected, Patience, Session, apart};
 use super::statements;
 use super::store::{KnownRules, Postgres, Waiting};
 use crate::random::random;
@@ -351,6 +351,7 @@ impl PostgresBuilder {
             waiting,
             rules: KnownRules::default(),
             clock: Arc::new(DatabaseClock::new()),
+            handlers_answer_max: ANSWER_MAX,
             seq: 0,
             next: random() >> 1,
             turn: 0,

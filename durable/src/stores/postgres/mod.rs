@@ -8,12 +8,19 @@ mod connect;
 mod done;
 mod floor;
 mod grants;
+#[cfg(test)]
+mod handler_tests;
 mod leases;
 mod listen;
 mod look;
 mod migrations;
 mod outbox;
 mod reopen;
+/// The server of the tests that need one.
+#[cfg(test)]
+#[allow(dead_code, reason = "a part of it is used here")]
+#[path = "../../../tests/common/server.rs"]
+mod server;
 pub(crate) mod session;
 mod shared;
 mod statements;

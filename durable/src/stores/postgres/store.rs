@@ -22,6 +22,7 @@ use crate::store::rule::Rule;
 use crate::store::write::{Outcome, SliceLimit, Target, Write};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 use uuid::Uuid;
 
 /// How often the sizes of the tables are asked for, in seconds; and at most this share of the time.
@@ -85,6 +86,8 @@ pub struct Postgres {
     pub(super) waiting: Waiting,
     pub(super) rules: KnownRules,
     pub(super) clock: Arc<DatabaseClock>,
+    /// `ANSWER_MAX`, for the transactions of handlers, but for tests.
+    pub(super) handlers_answer_max: Duration,
     /// The number of the last commit.
     pub(super) seq: i64,
     /// Ids so far.
@@ -139,7 +142,7 @@ impl Postgres {
     /// The same database, for handlers that work in a transaction.
     pub(crate) fn for_handlers(&self) -> HandlerDatabase {
         let (connect, texts) = (self.connect.clone(), self.texts.clone());
-        HandlerDatabase::new(connect, texts, self.leases.lasts)
+        HandlerDatabase::new(connect, texts, self.leases.lasts, self.handlers_answer_max)
     }
 }
 

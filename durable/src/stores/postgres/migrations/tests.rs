@@ -5,12 +5,9 @@ use super::schema::number_of;
 use super::steps::{STEPS, Step};
 use crate::Postgres;
 use crate::store::contract::{SharedStore, Store, StoreError};
+use crate::stores::postgres::server;
 use postgres::{Client, NoTls};
 use std::time::{Duration, Instant};
-
-#[allow(dead_code, reason = "a part of it is used here")]
-#[path = "../../../../tests/common/server.rs"]
-mod server;
 
 /// The steps that there are, and one that breaks all programs that know no more.
 const WITH_BREAKING: &[Step] = &[
