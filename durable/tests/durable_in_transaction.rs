@@ -640,3 +640,126 @@ fn a_handler_without_a_database_has_failed() {
     let drop = format!("DROP DATABASE {name} WITH (FORCE)");
     admin.batch_execute(&drop).unwrap();
 }
+
+/// What a handler sends: the payload, and how much of its time limit it has left.
+type Told = mpsc::Receiver<(String, Option<Duration>)>;
+
+/// A node whose handler has no connection yet, and gets none until the test says so.
+fn slow_to_connect(schema: &Schema) -> (Durable, Arc<proxy::Seen>, Told) {
+    let (database, seen) = proxy::to(&schema.database);
+    let (tells, told) = mpsc::channel();
+    let store = schema.builder(&database).lease(MS * 60_000).connect();
+    let node = Durable::builder(store.unwrap())
+        .on_in_transaction("work", move |work, _| {
+            tells.send((work.payload_text().into_owned(), work.time_left()))?;
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    until("it listens", || seen.listening() == 1);
+    seen.set_slow(true);
+    (node, seen, told)
+}
+
+/// What is looked at before a handler is called is looked at again when its transaction has begun.
+#[test]
+fn a_handler_that_waits_for_a_connection_is_not_called_after_a_pause() {
+    let Some(schema) = Schema::new("paused") else {
+        return;
+    };
+    let (node, seen, told) = slow_to_connect(&schema);
+    node.schedule("work", MS, "one").unwrap();
+    until("it waits for a connection", || seen.waited() > 0);
+    node.kind("work").pause().unwrap();
+    seen.set_slow(false);
+    until("it is held", || {
+        assert!(told.try_recv().is_err(), "it is paused");
+        node.stats().paused == 1
+    });
+    node.kind("work").resume().unwrap();
+    assert_eq!(next(&told), ("one".to_owned(), None));
+    until("it is done", || node.stats().done == 1);
+    assert_eq!(node.stats().failed, 0);
+    node.stop().unwrap();
+}
+
+#[test]
+fn a_handler_that_waits_for_a_connection_is_not_called_after_an_expiry() {
+    let Some(schema) = Schema::new("late") else {
+        return;
+    };
+    let (node, seen, told) = slow_to_connect(&schema);
+    // (It is not due before the node knows of it, and expires a little later.)
+    let timer = node.timer("work", MS * 100, "one").not_after(MS * 2_000);
+    let id = timer.schedule().unwrap();
+    let expires = node.get(id).unwrap().unwrap().expires().unwrap();
+    until("it waits for a connection, or has expired", || {
+        seen.waited() > 0 || node.stats().expired > 0
+    });
+    let now = || {
+        let now = "SELECT (extract(epoch FROM now()) * 1000)::int8";
+        let row = schema.client().query_one(now, &[]).unwrap();
+        row.get::<_, i64>(0)
+    };
+    let expires = expires.as_millis() as i64;
+    until("it has expired", || now() > expires + 10);
+    seen.set_slow(false);
+    until("it is dead", || node.stats().expired == 1);
+    assert!(told.try_recv().is_err(), "it has expired");
+    node.stop().unwrap();
+}
+
+#[test]
+fn a_wait_for_a_connection_is_no_part_of_an_attempt() {
+    let Some(schema) = Schema::new("begins") else {
+        return;
+    };
+    let (node, seen, told) = slow_to_connect(&schema);
+    let limit = MS * 3_000;
+    let timer = node.timer("work", MS, "one").time_limit(limit);
+    timer.schedule().unwrap();
+    until("it waits for a connection", || seen.waited() > 0);
+    let begun = Instant::now();
+    until("its limit would be over", || begun.elapsed() > limit);
+    seen.set_slow(false);
+    let (_, left) = next(&told);
+    assert!(left > Some(Duration::ZERO), "{left:?}");
+    node.stop().unwrap();
+}
+
+/// The attempt has failed then: the handler may have done something outside of its transaction.
+#[test]
+fn a_handler_that_has_met_others_is_not_called_again_after_a_pause() {
+    let Some(schema) = Schema::new("again") else {
+        return;
+    };
+    let (begins, begun) = mpsc::channel();
+    let (goes, go) = mpsc::channel::<()>();
+    let go = Mutex::new(go);
+    let (tells, told) = mpsc::channel();
+    let node = Durable::builder(schema.store())
+        .on_in_transaction("work", move |work, transaction| {
+            begins.send(work.attempt())?;
+            if work.attempt() == 1 {
+                go.lock().unwrap().recv()?;
+                transaction.batch_execute("DO $$BEGIN RAISE SQLSTATE '40P01'; END$$")?;
+            }
+            Ok(())
+        })
+        .on_failed(move |_, _| tells.send(()).unwrap())
+        .retry_policy(RetryPolicy::new().first(MS))
+        .start()
+        .unwrap();
+    node.schedule("work", MS, "").unwrap();
+    assert_eq!(next(&begun), 1);
+    node.kind("work").pause().unwrap();
+    goes.send(()).unwrap();
+    // (A second call would wait for ever.)
+    next(&told);
+    until("it is held", || node.stats().paused == 1);
+    assert!(begun.try_recv().is_err(), "it is paused");
+    node.kind("work").resume().unwrap();
+    assert_eq!(next(&begun), 2);
+    until("it is done", || node.stats().done == 1);
+    node.stop().unwrap();
+}

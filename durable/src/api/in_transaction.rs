@@ -3,7 +3,7 @@
 use super::builder::DurableBuilder;
 use crate::handler::answer::{GiveUp, Later};
 use crate::handler::delivery::{Delivery, HandlerResult};
-use crate::handler::kinds::{AckOf, HasRight, KindHandler};
+use crate::handler::kinds::{KindHandler, TransactionCall};
 use crate::stores::postgres::acknowledge::AckError;
 use crate::stores::postgres::blocking::{HandlerConnection, HandlerDatabase, PostgresTransaction};
 use crate::stores::postgres::session::apart;
@@ -98,15 +98,16 @@ impl DurableBuilder<Postgres> {
             database: self.store.for_handlers(),
             free: Mutex::default(),
         };
-        let run = move |delivery: &Delivery, ack: AckOf<'_>, has_right: HasRight<'_>| {
-            let work = |transaction: &mut PostgresTransaction<'_>| {
-                if let Some(left) = delivery.time_left() {
-                    limit_statements(transaction, left)?;
-                }
-                handler(delivery, transaction)
-            };
+        let work = move |delivery: &Delivery, transaction: &mut PostgresTransaction<'_>| {
+            if let Some(left) = delivery.time_left() {
+                limit_statements(transaction, left)?;
+            }
+            handler(delivery, transaction)
+        };
+        let run = move |call: &mut dyn TransactionCall| {
             // (In a task of tokio no thread may block on another runtime.)
-            apart(|| run_in(&connections, ack, has_right, work))
+            let done = apart(|| run_in(&connections, call, &work));
+            done.unwrap_or_else(|error| Some(Err(error)))
         };
         self.kinds.entry(kind).handler = Some(KindHandler::InTransaction(Box::new(run)));
         self
@@ -151,27 +152,27 @@ fn shown_ms(text: &str) -> Option<u64> {
         .map(|n| n * ms)
 }
 
+/// What a handler has said in the last transaction in which it was called. `None`: it was not
+/// called, because the timer may not be handed out any more. An error: there was no transaction.
 fn run_in(
     connections: &Connections,
-    ack: AckOf<'_>,
-    has_right: HasRight<'_>,
-    handler: impl Fn(&mut PostgresTransaction<'_>) -> HandlerResult,
-) -> HandlerResult {
+    call: &mut dyn TransactionCall,
+    handler: &impl Fn(&Delivery, &mut PostgresTransaction<'_>) -> HandlerResult,
+) -> Result<Option<HandlerResult>, Box<dyn Error + Send + Sync>> {
     let mut connection = match connections.take() {
         Some(connection) => connection,
         None => connections.database.connect()?,
     };
-    let work =
-        |transaction: PostgresTransaction<'_>| work_in(transaction, ack, has_right, &handler);
-    let mut done = connection.begin().map(work);
+    let mut work = |transaction: PostgresTransaction<'_>| work_in(transaction, call, handler);
+    let mut done = connection.begin().map(&mut work);
     if done.is_err() {
         // The server was restarted while no handler had this connection, say.
         connection = connections.database.connect()?;
-        done = connection.begin().map(work);
+        done = connection.begin().map(&mut work);
     }
     // What others were in the way of was rolled back: it is no attempt yet.
     for wait_ms in CONFLICT_WAITS_MS {
-        let met_others = matches!(&done, Ok(Err(error)) if is_conflict(error.as_ref()));
+        let met_others = matches!(&done, Ok(Some(Err(error))) if is_conflict(error.as_ref()));
         if !met_others {
             break;
         }
@@ -179,17 +180,17 @@ fn run_in(
             connection = connections.database.connect()?;
         }
         let _ = never::<()>().recv_timeout(Duration::from_millis(wait_ms));
-        // RightsLook, as before the first call.
-        if !has_right() {
-            break;
+        match connection.begin().map(&mut work) {
+            // It may not be called again, so the attempt has ended with the conflict.
+            Ok(None) => break,
+            again => done = again,
         }
-        done = connection.begin().map(work);
     }
     // A transaction that may be open has rows locked: its connection is closed.
     if connection.end() {
         connections.give_back(connection);
     }
-    done?
+    done
 }
 
 /// Whether an error, or what has caused it, is a conflict with another transaction: 40001, 40P01,
@@ -219,22 +220,31 @@ fn is_conflict(error: &(dyn Error + Send + Sync + 'static)) -> bool {
     false
 }
 
-/// Calls the handler, acknowledges its timer, and commits both.
+/// Calls the handler, acknowledges its timer, and commits both. `None`: the timer may not be handed
+/// out any more.
 fn work_in(
     mut transaction: PostgresTransaction<'_>,
-    ack: AckOf<'_>,
-    has_right: HasRight<'_>,
-    handler: impl Fn(&mut PostgresTransaction<'_>) -> HandlerResult,
-) -> HandlerResult {
-    match catch_unwind(AssertUnwindSafe(|| handler(&mut transaction))) {
-        Ok(Ok(())) => match transaction.commit_with(&ack(), has_right)? {
-            true => Ok(()),
-            false => Err(STALE.into()),
-        },
+    call: &mut dyn TransactionCall,
+    handler: &impl Fn(&Delivery, &mut PostgresTransaction<'_>) -> HandlerResult,
+) -> Option<HandlerResult> {
+    // RunAdmit, once more: the connection, or the wait after a conflict, may have taken long.
+    if !call.begin() {
+        transaction.rollback();
+        return None;
+    }
+    let worked = AssertUnwindSafe(|| handler(call.delivery(), &mut transaction));
+    match catch_unwind(worked) {
+        Ok(Ok(())) => Some(
+            match transaction.commit_with(&call.ack(), &|| call.has_right()) {
+                Ok(true) => Ok(()),
+                Ok(false) => Err(STALE.into()),
+                Err(error) => Err(error.into()),
+            },
+        ),
         // (All is rolled back before the writer hears of it.)
         Ok(Err(error)) => {
             transaction.rollback();
-            Err(error)
+            Some(Err(error))
         }
         Err(panic) => {
             transaction.rollback();

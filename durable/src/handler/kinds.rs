@@ -33,20 +33,28 @@ pub(crate) type BatchHandler = Box<dyn Fn(&[Delivery]) -> Vec<HandlerResult> + S
 /// A handler of one timer.
 pub(crate) type OneHandler = Box<dyn Fn(&Delivery) -> Said + Send + Sync>;
 
-/// A handler that works in a transaction of the store. If it answers `Ok`, it has also made this
-/// change in it, which ends the timer. It asks whether the timer is still its node's before it does
-/// something again.
+/// A handler that works in a transaction of the store. If it answers `Ok`, the timer's end was
+/// stored in that transaction. `None`: the timer may not be handed out any more.
 #[cfg(feature = "postgres")]
 pub(crate) type TransactionHandler =
-    Box<dyn Fn(&Delivery, AckOf<'_>, HasRight<'_>) -> HandlerResult + Send + Sync>;
+    Box<dyn Fn(&mut dyn TransactionCall) -> Option<HandlerResult> + Send + Sync>;
 
-/// Makes the change that acknowledges a timer, when its handler has answered.
+/// What the transaction of a handler needs to know of the timer.
 #[cfg(feature = "postgres")]
-pub(crate) type AckOf<'a> = &'a (dyn Fn() -> Write + Sync);
+pub(crate) trait TransactionCall: Send + Sync {
+    /// RunAdmit, and LimitBegin: a transaction has begun, for which the timer may have waited long.
+    /// Returns whether the handler is called.
+    fn begin(&mut self) -> bool;
 
-/// Whether a timer's lease is still the node's, as far as the node knows.
-#[cfg(feature = "postgres")]
-pub(crate) type HasRight<'a> = &'a (dyn Fn() -> bool + Sync);
+    /// The timer, as the handler gets it.
+    fn delivery(&self) -> &Delivery;
+
+    /// The change that acknowledges the timer, when its handler has answered.
+    fn ack(&self) -> Write;
+
+    /// Whether the timer's lease is still the node's, as far as the node knows.
+    fn has_right(&self) -> bool;
+}
 
 /// What runs for a kind.
 pub(crate) enum KindHandler {

@@ -52,16 +52,26 @@ pub(super) fn has_right(shared: &DurableShared, delivery: &Delivery) -> bool {
 
 /// RunAdmit, last of all: whether it is too late to hand the timer out. Then it is settled.
 pub(super) fn has_expired(shared: &DurableShared, delivery: &Delivery) -> bool {
+    let is_over = is_over(shared, delivery);
+    if is_over {
+        settle(shared, delivery, Verdict::Expired, None);
+    }
+    is_over
+}
+
+/// Whether it is too late to hand the timer out.
+fn is_over(shared: &DurableShared, delivery: &Delivery) -> bool {
     let Some(expires) = delivery.row.expires() else {
         return false;
     };
     // (The store's clock may show a little more than this node knows.)
-    let is_over = expires.system_time() < shared.now_at_most();
-    if !is_over || is_broken(DurableFault::ExpiryIgnored) {
-        return false;
-    }
-    settle(shared, delivery, Verdict::Expired, None);
-    true
+    expires.system_time() < shared.now_at_most() && !is_broken(DurableFault::ExpiryIgnored)
+}
+
+/// RunAdmit, for an attempt that has begun: whether the handler may be called again.
+#[cfg(feature = "postgres")]
+pub(super) fn may_go_on(shared: &DurableShared, delivery: &Delivery) -> bool {
+    may_begin(shared, delivery) && !is_over(shared, delivery)
 }
 
 /// Settles timers that have expired, timers during which the process has ended too often, and runs

@@ -1,18 +1,81 @@
 //! In transaction: calls a handler that works in a transaction of the store, which also ends its
 //! timer.
 
-use super::admit::has_right;
-use super::limit::note_over_time;
+use super::admit::{has_expired, has_right, may_go_on, may_still_begin};
+use super::limit::{begin_limit, note_over_time};
+use super::passes::Passes;
 use super::settle::{Called, record_of, settle, verdict};
 use super::traced::traced;
 use crate::handler::delivery::{Delivery, Done, Settlement, Verdict};
 use crate::handler::ending::Ending;
-use crate::handler::kinds::TransactionHandler;
-use crate::handler::recurrence::begun;
+use crate::handler::kinds::{TransactionCall, TransactionHandler};
+use crate::handler::recurrence::{NextRun, begun};
 use crate::queue::link::DurableShared;
 use crate::queue::request::Told;
 use crate::store::write::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+/// A timer whose handler is called when its transaction has begun.
+struct Call<'a> {
+    shared: &'a DurableShared,
+    delivery: Delivery,
+    /// The time limit of its kind.
+    time_limit: Option<Duration>,
+    passes: &'a mut Passes,
+    /// The first call of the handler, and the timer's next run. `None`: it was not called.
+    called: Option<(Called, NextRun)>,
+}
+
+impl Call<'_> {
+    /// The first call of the handler. `None`: no transaction can end the timer, because its
+    /// calendar cannot be read. The writer buries it.
+    fn first(&mut self) -> Option<(Called, NextRun)> {
+        let (shared, row) = (self.shared, &self.delivery.row);
+        let called = Called::now(shared, &self.delivery);
+        let lateness_ns = called.lateness_ns;
+        let done = Settlement::new(&self.delivery, Verdict::Done, Some(lateness_ns));
+        let retry = || shared.kinds.retry_of(&row.kind);
+        let Ending::Acked(next) = done.ending(retry, begun(row.due, lateness_ns)) else {
+            settle(shared, &self.delivery, Verdict::Done, Some(called));
+            return None;
+        };
+        self.passes.begin([&self.delivery]);
+        begin_limit(shared, self.time_limit, &mut self.delivery);
+        Some((called, next))
+    }
+}
+
+impl TransactionCall for Call<'_> {
+    fn begin(&mut self) -> bool {
+        let (shared, delivery) = (self.shared, &self.delivery);
+        if self.called.is_some() {
+            // (The attempt goes on after a conflict, with the time that it has left, or has failed.)
+            return may_go_on(shared, delivery);
+        }
+        if may_still_begin(shared, delivery) && !has_expired(shared, delivery) {
+            self.called = self.first();
+        }
+        self.called.is_some()
+    }
+
+    fn delivery(&self) -> &Delivery {
+        &self.delivery
+    }
+
+    fn ack(&self) -> Write {
+        let called = self.called.as_ref();
+        let record = called.and_then(|(called, _)| {
+            record_of(self.shared, &self.delivery, &Verdict::Done, Some(*called))
+        });
+        let next = called.and_then(|(_, next)| next.at);
+        Write::ack(self.delivery.settled(), next, record)
+    }
+
+    fn has_right(&self) -> bool {
+        has_right(self.shared, &self.delivery)
+    }
+}
 
 /// Calls the handler with this timer, and with the acknowledgement that its transaction makes if
 /// the answer is `Ok`. In that case the store has the acknowledgement when the handler has
@@ -21,42 +84,44 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub(super) fn call_in_transaction(
     shared: &DurableShared,
     handler: &TransactionHandler,
-    delivery: &Delivery,
+    time_limit: Option<Duration>,
+    delivery: Delivery,
+    passes: &mut Passes,
 ) {
-    let called = Called::now(shared, delivery);
-    let lateness_ns = called.lateness_ns;
-    let (row, of) = (&delivery.row, delivery.settled());
-    let done = Settlement::new(delivery, Verdict::Done, Some(lateness_ns));
-    let retry = || shared.kinds.retry_of(&row.kind);
-    let Ending::Acked(next) = done.ending(retry, begun(row.due, lateness_ns)) else {
-        // (Its calendar cannot be read, so no transaction can end it. The writer buries it.)
-        return settle(shared, delivery, Verdict::Done, Some(called));
+    let mut call = Call {
+        shared,
+        delivery,
+        time_limit,
+        passes,
+        called: None,
     };
-    let ack = || {
-        let record = record_of(shared, delivery, &Verdict::Done, Some(called));
-        Write::ack(of.clone(), next.at, record)
-    };
-    let has_right = || has_right(shared, delivery);
-    let answer = traced(shared, delivery, || {
-        catch_unwind(AssertUnwindSafe(|| handler(delivery, &ack, &has_right)))
+    let of_trace = call.delivery.clone();
+    let answer = traced(shared, &of_trace, || {
+        catch_unwind(AssertUnwindSafe(|| handler(&mut call)))
     });
-    note_over_time(shared, delivery);
-    match answer {
-        Ok(Ok(())) => {
+    let Call {
+        delivery, called, ..
+    } = call;
+    note_over_time(shared, &delivery);
+    match (answer.transpose(), called) {
+        // It was not called, and RunAdmit has told the writer.
+        (None, _) => {}
+        (Some(Ok(Ok(()))), Some((Called { lateness_ns, .. }, next))) => {
+            let of = delivery.settled();
             let done = Done {
                 of,
                 lateness_ns,
                 record: None,
             };
             shared.tell(Told::Acked(done, next.made_up));
-            if row.calendar.is_some() {
+            if delivery.row.calendar.is_some() {
                 // It may have a next run, for which the writer has to look.
                 shared.tell(Told::News);
             }
         }
-        answer => {
-            let verdict = verdict(shared, delivery, answer);
-            settle(shared, delivery, verdict, Some(called));
+        (Some(answer), called) => {
+            let verdict = verdict(shared, &delivery, answer);
+            settle(shared, &delivery, verdict, called.map(|(called, _)| called));
         }
     }
 }

@@ -173,6 +173,17 @@ const fn most(kind: &Kind) -> usize {
     }
 }
 
+/// Whether an attempt begins in its handler, which waits for a transaction first.
+#[cfg(feature = "postgres")]
+const fn begins_itself(kind: &Kind) -> bool {
+    matches!(kind.handler, Some(KindHandler::InTransaction(_)))
+}
+
+#[cfg(not(feature = "postgres"))]
+const fn begins_itself(_: &Kind) -> bool {
+    false
+}
+
 /// Calls the handler. `Break`: it has made a future, which gives the place back.
 fn call(
     shared: &Arc<DurableShared>,
@@ -186,10 +197,12 @@ fn call(
         passes = Passes::ask(shared, &mut timers);
         // (A trial may have waited for its commit.)
         timers.retain(|delivery| begins(shared, delivery) && !has_expired(shared, delivery));
-        passes.begin(&timers);
-        timers
-            .iter_mut()
-            .for_each(|delivery| begin_limit(shared, kind.time_limit, delivery));
+        if !begins_itself(kind) {
+            passes.begin(&timers);
+            timers
+                .iter_mut()
+                .for_each(|delivery| begin_limit(shared, kind.time_limit, delivery));
+        }
     }
     match &kind.handler {
         None => {}
@@ -200,9 +213,9 @@ fn call(
         }
         #[cfg(feature = "postgres")]
         Some(KindHandler::InTransaction(handler)) => {
-            timers
-                .iter()
-                .for_each(|delivery| call_in_transaction(shared, handler, delivery));
+            for delivery in timers {
+                call_in_transaction(shared, handler, kind.time_limit, delivery, &mut passes);
+            }
         }
         Some(KindHandler::Batch(handler)) if !timers.is_empty() => {
             call_batch(shared, handler, &timers);

@@ -9,6 +9,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 /// What has gone through it.
 #[derive(Default)]
@@ -21,6 +22,10 @@ pub struct Seen {
     servers: Mutex<Vec<TcpStream>>,
     /// It takes no connection.
     is_away: AtomicBool,
+    /// New connections wait.
+    is_slow: AtomicBool,
+    /// How many have waited so far.
+    waited: AtomicUsize,
     /// The next message with these words goes through, and its answer does not.
     unanswered: Mutex<Option<&'static str>>,
     /// The next message with these words goes through, on a connection that has said the first ones
@@ -47,6 +52,16 @@ impl Seen {
     pub fn set_away(&self, is_away: bool) {
         self.is_away.store(is_away, Ordering::SeqCst);
         self.cut_all();
+    }
+
+    /// New connections wait until they may go on.
+    pub fn set_slow(&self, is_slow: bool) {
+        self.is_slow.store(is_slow, Ordering::SeqCst);
+    }
+
+    /// How many connections have had to wait so far.
+    pub fn waited(&self) -> usize {
+        self.waited.load(Ordering::SeqCst)
     }
 
     /// The next message with these words goes through. Then its connection ends, without an answer.
@@ -116,6 +131,12 @@ fn start(to_port: u16) -> (u16, Arc<Seen>) {
         for client in here.incoming().map_while(Result::ok) {
             if all.is_away.load(Ordering::SeqCst) {
                 continue;
+            }
+            if all.is_slow.load(Ordering::SeqCst) {
+                all.waited.fetch_add(1, Ordering::SeqCst);
+            }
+            while all.is_slow.load(Ordering::SeqCst) {
+                thread::sleep(Duration::from_millis(1));
             }
             if let Ok(server) = TcpStream::connect(("127.0.0.1", to_port)) {
                 pass(client, server, &all);
