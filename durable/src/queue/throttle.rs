@@ -566,13 +566,6 @@ pub(crate) struct Refused {
     was_released: bool,
 }
 
-impl Refused {
-    /// The limits that the timer meets.
-    pub(crate) const fn met(&self) -> &Met {
-        &self.met
-    }
-}
-
 impl Drop for Refused {
     fn drop(&mut self) {
         let mut limits = self.throttle.limits();

@@ -309,12 +309,28 @@ impl HeldRows {
         Some(rows)
     }
 
+    /// A row is held now. A scan that has come beyond it has not seen it.
+    pub(super) fn note_in_scan(&mut self, row: &Row, held: Held) {
+        let position = row.position();
+        if let Some(scan) = self.scan.as_mut().filter(|scan| position <= scan.after) {
+            scan.note(row, held);
+        }
+    }
+
+    /// A row is not held by a limit any more. A scan that has come beyond it has counted it.
+    pub(super) fn note_released(&mut self, position: Position) {
+        if let Some(scan) = self.scan.as_mut().filter(|scan| position <= scan.after) {
+            scan.limited = scan.limited.saturating_sub(1);
+        }
+    }
+
     /// Begins a scan, if it is time for one.
     pub(super) fn begin_scan(&mut self, now: Duration, time: StoreTime) {
         let is_time = self.scan_at.is_some_and(|at| at <= now);
         let is_over = self.bury_at.is_some_and(|at| at <= time);
         if self.scan.is_none() && (is_time || is_over) {
-            self.oldest = None;
+            // (What is held from now on sets them anew: the scan may not see it.)
+            (self.oldest, self.scan_at) = (None, None);
             self.scan = Some(HeldScan {
                 after: Position::BEFORE_HELD,
                 found: WaitingKinds::default(),
@@ -351,9 +367,10 @@ impl HeldRows {
         let over = oldest.map(|since| since.after(bury_after));
         self.bury_at = over.map(|at| if at > time { at } else { soon });
         let every = COUNT_EVERY.max(scan.took * COUNT_SHARE);
+        let is_held = self.scan_at.is_some() || oldest.is_some();
         self.scan_at = match scan.is_held_up {
             true => Some(now + AGAIN.max(scan.took * AGAIN_SHARE)),
-            false if oldest.is_some() || self.paused > 0 || scan.limited > 0 => Some(now + every),
+            false if is_held || self.paused > 0 || scan.limited > 0 => Some(now + every),
             false => None,
         };
         if std::mem::take(&mut self.scans_again) {
@@ -395,8 +412,8 @@ impl HeldRows {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{AGAIN, HeldRows, ToHold};
-    use crate::store::row::{DurableId, HeldWhy, Position, StoreTime};
+    use super::{AGAIN, COUNT_EVERY, HeldRows, ToHold};
+    use crate::store::row::{DurableId, Held, HeldWhy, Position, Row, StoreTime};
     use crate::store::write::Settled;
     use std::time::Duration;
 
@@ -427,6 +444,67 @@ mod tests {
         assert_eq!(held.next(now, StoreTime::MIN), Some(AGAIN));
         assert_eq!(held.take_due(now + AGAIN, 1).remove(0).position(), locked);
         assert!(!held.is_holding());
+    }
+
+    /// A row that is held for this reason since the beginning of the time.
+    fn held_row(number: u64, why: HeldWhy) -> (Row, Held) {
+        let id = DurableId::new(0, StoreTime::MIN, number);
+        // (Held rows lie behind all others.)
+        let row = Row::new(id, StoreTime::MAX, "kind".into(), [].into());
+        let since = StoreTime::MIN;
+        (row, Held { why, since })
+    }
+
+    #[test]
+    fn a_row_that_is_held_behind_a_scan_is_counted_and_looked_at_again() {
+        let (mut held, now, time) = (HeldRows::new(), Duration::ZERO, StoreTime::MIN);
+        held.begin_scan(now, time);
+        let (paused, why) = held_row(1, HeldWhy::Paused);
+        held.scan.as_mut().unwrap().after = paused.position();
+        held.note_in_scan(&paused, why);
+        held.held_paused(now);
+        let scan = held.scan.take().unwrap();
+        held.end_scan(scan, Duration::MAX, now, time);
+        assert_eq!(held.paused(), 1);
+        // One that comes before the scan is found by it.
+        held.scan_soon();
+        held.begin_scan(now, time);
+        held.note_in_scan(&paused, why);
+        let scan = held.scan.take().unwrap();
+        held.end_scan(scan, Duration::MAX, now, time);
+        assert_eq!(held.paused(), 0, "it was not found");
+    }
+
+    #[test]
+    fn rows_of_limits_behind_a_scan_are_counted() {
+        let (mut held, now, time) = (HeldRows::new(), Duration::ZERO, StoreTime::MIN);
+        held.begin_scan(now, time);
+        let rows = [1, 2, 3].map(|number| held_row(number, HeldWhy::Limited));
+        held.scan.as_mut().unwrap().after = rows[1].0.position();
+        for (row, why) in &rows {
+            held.note_in_scan(row, *why);
+        }
+        held.note_released(rows[0].0.position());
+        held.note_released(rows[2].0.position());
+        assert_eq!(held.scan.as_ref().unwrap().limited, 1);
+    }
+
+    /// Rows may be held of which the scan has seen nothing, so another scan is to come.
+    #[test]
+    fn a_scan_that_finds_nothing_does_not_forget_what_came_meanwhile() {
+        let (mut held, now, time) = (HeldRows::new(), Duration::ZERO, StoreTime::MIN);
+        let mut scan = |comes: bool| {
+            held.scan_soon();
+            held.begin_scan(now, time);
+            if comes {
+                held.scan_later(now);
+            }
+            let scan = held.scan.take().unwrap();
+            held.end_scan(scan, Duration::MAX, now, time);
+            held.scan_at
+        };
+        assert_eq!(scan(false), None);
+        assert_eq!(scan(true), Some(now + COUNT_EVERY));
     }
 
     #[test]

@@ -62,10 +62,9 @@ impl Writer {
         None
     }
 
-    /// ThrottleHold: the store holds a row.
-    pub(super) fn held_by_limit(&mut self, row: &Row, refused: Option<&Refused>) {
+    /// ThrottleHold: the store holds a row, which meets these limits.
+    pub(super) fn held_by_limit(&mut self, row: &Row, met: Met) {
         let throttle = &self.core.shared.throttle;
-        let met = refused.map_or_else(|| throttle.met(row), |refused| refused.met().clone());
         self.core.queues.rows += 1;
         self.core.queues.add(row, met);
         // (Before the refusal ends.)
@@ -143,6 +142,7 @@ impl Writer {
                 Outcome::Settled(true, row) => {
                     let queues = &mut self.core.queues;
                     queues.rows = queues.rows.saturating_sub(1);
+                    self.core.held.note_released(position);
                     released.extend(row.map(|row| (row, queued.met)));
                 }
                 // It was moved, or is gone.

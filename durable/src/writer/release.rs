@@ -43,7 +43,11 @@ impl Writer {
             // (As long as it stands before `loaded` it is known here alone.)
             Some(Outcome::Blocked(_)) => self.core.held.push_again(row, now),
             Some(Outcome::Settled(true, Some(stored))) => {
-                match stored.held() {
+                let held = stored.held();
+                if let Some(held) = held {
+                    self.core.held.note_in_scan(&stored, held);
+                }
+                match held {
                     Some(Held {
                         why: HeldWhy::Unhandled,
                         since,
@@ -59,8 +63,11 @@ impl Writer {
                         why: HeldWhy::Limited,
                         ..
                     }) => {
-                        self.held_by_limit(&stored, row.refused.as_ref());
-                        if self.core.shared.throttle.met(&stored).is_empty() {
+                        // (By the rules as they are now: others may have refused it.)
+                        let met = self.core.shared.throttle.met(&stored);
+                        let is_free = met.is_empty();
+                        self.held_by_limit(&stored, met);
+                        if is_free {
                             // Its limit is gone since it was refused, so no queue has it.
                             self.core.held.scan_soon();
                         } else {
