@@ -278,7 +278,8 @@ impl Suspects {
         Some(waiting.delivery)
     }
 
-    /// A row is handed out. `noted`: with its group.
+    /// A row is handed out. `crashes`: those that it had before this trial. `noted`: with its
+    /// group.
     pub(super) fn begin_trial(
         &mut self,
         id: DurableId,
@@ -295,7 +296,7 @@ impl Suspects {
         self.trials.insert(id, Trial { until, is_alone });
     }
 
-    /// A row's trial begins now: it was charged.
+    /// A row's trial begins now: it was charged. `crashes`: those that it had before.
     pub(super) fn renew_trial(&mut self, id: DurableId, crashes: u32, now: Instant) {
         self.uncalled.remove(&id);
         if let Some(trial) = self.trials.get_mut(&id) {

@@ -117,14 +117,15 @@ impl Writer {
         }
     }
 
-    /// TrialBegin: a suspect is about to be handled. `None`: another one is on trial.
+    /// TrialBegin: a suspect is about to be handled, which the store is to charge with this many
+    /// crashes. `None`: another one is on trial.
     pub(super) fn plan_begin(&mut self, of: Settled, crashes: u32) -> Option<(Write, Plan)> {
         let now = self.core.time();
         let suspects = &mut self.core.window.suspects;
         if !suspects.may_begin(of.id, now) && !is_broken(DurableFault::TrialsTogether) {
             return None;
         }
-        suspects.begin_trial(of.id, crashes, None, now);
+        suspects.begin_trial(of.id, crashes.saturating_sub(1), None, now);
         let plan = Plan::Begin(of.id, crashes);
         Some((Write::Begin { of, crashes }, plan))
     }
@@ -150,7 +151,8 @@ impl Writer {
             // (From now on: the commit may have taken long.)
             TrialBegun::Noted => {
                 let now = self.core.time();
-                self.core.window.suspects.renew_trial(id, crashes, now);
+                let before = crashes.saturating_sub(1);
+                self.core.window.suspects.renew_trial(id, before, now);
             }
         }
         reply.begun(begun);

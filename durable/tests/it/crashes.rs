@@ -589,6 +589,52 @@ fn handlers_that_last_do_not_keep_suspects_waiting() {
     assert_eq!(begun.load(SeqCst), 5_000, "and none has ended");
 }
 
+/// What `docs/limits.md` says of a trial: 1 s, doubled with each crash.
+#[test]
+fn a_trial_with_a_crash_lasts_for_two_seconds() {
+    let memory = Memory::new();
+    let world = World::new(Box::new(move || Box::new(memory.clone())));
+    let ids = world.arm(2);
+    // Once freely, and once in a group, which is charged.
+    for _ in 0..2 {
+        let life = world.live().on("x", RetryPolicy::new(), at_call(1));
+        let life = life.start();
+        life.clock.advance(2 * SECOND);
+        world.end(life);
+    }
+    assert_eq!([0, 1].map(|at| world.row(ids[at]).unwrap().crashes), [1, 1]);
+    let begun = Arc::new(Mutex::new(Vec::new()));
+    let begins = begun.clone();
+    let life = world.live();
+    let clock = life.clock.clone();
+    let life = life.with(move |builder| {
+        builder
+            .on_async("x", move |_| {
+                begins.lock().unwrap().push(clock.elapsed());
+                Endless
+            })
+            .spawner(|future| std::mem::forget(poll(future)))
+    });
+    let life = life.start();
+    let step = SECOND / 20;
+    for _ in 0..200 {
+        life.clock.advance(step);
+    }
+    let begun = begun.lock().unwrap().clone();
+    // (The other one may not begin at the first call: TrialBegin has an answer a poll later.)
+    world.forget(life);
+    assert_eq!(begun.len(), 2, "{begun:?}");
+    let lasted = begun[1] - begun[0];
+    assert!(lasted >= 2 * SECOND && lasted < 3 * SECOND, "{begun:?}");
+}
+
+/// Polls a future until it waits for something that does not come.
+fn poll(mut future: SpawnedFuture) -> SpawnedFuture {
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(future.as_mut().poll(&mut context).is_pending());
+    future
+}
+
 #[test]
 fn fewer_attempts_after_a_restart_bury_nothing_without_a_call() {
     on_each_store("fewer-attempts", |world| {
