@@ -9,7 +9,9 @@ use std::time::SystemTime;
 /// std has random keys from the system, once for each thread. A fork copies them, and the children
 /// of one process would all have the same numbers. So the process and the time count, too.
 pub(crate) fn random() -> u64 {
-    RandomState::new().hash_one((process::id(), SystemTime::now()))
+    // (Where there are no processes, std has no number for one.)
+    let process = cfg!(any(unix, windows)).then(process::id);
+    RandomState::new().hash_one((process, SystemTime::now()))
 }
 
 #[cfg(all(test, unix, feature = "redb"))]

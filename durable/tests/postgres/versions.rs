@@ -339,6 +339,34 @@ fn a_step_that_is_in_the_way_of_a_transaction_for_ever_names_it() {
     assert!(error.to_string().contains(&says), "{error}");
 }
 
+/// PostgreSQL shows a role that is no superuser the locks of others, and not their times.
+#[test]
+fn a_transaction_of_another_role_that_is_in_the_way_is_named_too() {
+    let Some(schema) = of_3("of_other") else {
+        return;
+    };
+    let own = "DO $$BEGIN EXECUTE format('GRANT %I TO {r}', current_user); END$$";
+    let owner = Role::new(&schema, "owner", own);
+    let other = Role::new(&schema, "other", "GRANT SELECT ON {s}.timer TO {r}");
+    let mut long = postgres::Client::connect(&other.database(), postgres::NoTls).unwrap();
+    let mut long = long.transaction().unwrap();
+    let timers = schema.sql("SELECT pg_backend_pid(), count(*) FROM {s}.timer GROUP BY 1");
+    long.query(&timers, &[]).unwrap();
+    let pid: i32 = long
+        .query_one("SELECT pg_backend_pid()", &[])
+        .unwrap()
+        .get(0);
+    let builder = schema.builder(&owner.database());
+    let error = builder.patience(Duration::from_millis(500)).connect();
+    let error = error.unwrap_err();
+    assert!(
+        matches!(error, StoreError::NeedsMigration(_, 4)),
+        "{error:?}"
+    );
+    let says = format!("a transaction of pid {pid} uses timer");
+    assert!(error.to_string().contains(&says), "{error}");
+}
+
 /// A role of a test's own, which goes with it. It goes before the schema does.
 pub(crate) struct Role<'a> {
     schema: &'a Schema,

@@ -170,16 +170,22 @@ pub(super) async fn in_the_way(live: &Live, schema: &str) -> Option<String> {
         "SELECT l.pid, c.relname::text, extract(epoch FROM now() - a.xact_start)::bigint
         FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_class c ON c.oid = l.relation
             JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-            JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
+            LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
         WHERE l.granted AND n.nspname = '{schema}' AND c.relkind = 'r'
-            AND l.pid <> pg_backend_pid() AND a.xact_start IS NOT NULL
-        ORDER BY a.xact_start, c.relname = 'timer' DESC LIMIT 1"
+            AND l.pid IS DISTINCT FROM pg_backend_pid()
+        ORDER BY a.xact_start NULLS LAST, c.relname = 'timer' DESC LIMIT 1"
     );
     let row = live.client.query_opt(&longest, &[]).await.ok()??;
-    let (pid, table, seconds): (i32, String, i64) = (row.get(0), row.get(1), row.get(2));
-    Some(format!(
-        "a transaction of pid {pid} has used {table} for {seconds} s"
-    ))
+    // (One that is prepared has no process. A role does not see the times of other roles.)
+    let whose = match row.get::<_, Option<i32>>(0) {
+        Some(pid) => format!("a transaction of pid {pid}"),
+        None => "a prepared transaction".to_owned(),
+    };
+    let table: String = row.get(1);
+    Some(match row.get::<_, Option<i64>>(2) {
+        Some(seconds) => format!("{whose} has used {table} for {seconds} s"),
+        None => format!("{whose} uses {table}"),
+    })
 }
 
 /// The SQL that takes a schema from a number (0: there is none) through these steps. It is for 256

@@ -498,8 +498,10 @@ fn needs(session: &Session, wanted: &Wanted<'_>, step: i64, error: Option<Error>
 fn gave_up(session: &mut Session, wanted: &Wanted<'_>, error: Error, step: i64) -> StoreError {
     let schema = wanted.schema;
     let way = session.once(async |live| Ok(apply::in_the_way(live, schema).await));
-    let Some(Ok(Some(way))) = way else {
-        return session.error(error);
+    let way = match way {
+        Some(Ok(Some(way))) => way,
+        // (Short ones may have been in the way, in turn.)
+        _ => "other transactions have used its tables".to_owned(),
     };
     let what = what_of(session, schema);
     let to = number_of(wanted.steps);
