@@ -3,6 +3,8 @@
 use super::Redb;
 use super::copy::FileSnapshot;
 use super::disk::DROPS_PAGES;
+use super::file::OpenPath;
+use super::new_file::Rights;
 use super::reopen::Known;
 use super::sweep::Sweep;
 use crate::store::contract::{DoneStore, Gate, Lease, Snapshot, Store, StoreError, StoreSize};
@@ -139,7 +141,11 @@ impl Store for Redb {
 
     fn snapshot(&mut self) -> Result<Option<Box<dyn Snapshot>>, StoreError> {
         let what = self.what.clone();
-        let snapshot = self.with(|file| FileSnapshot::of(&what, &file.database))?;
+        let rights = self
+            .opened
+            .as_ref()
+            .map_or(Rights::PRIVATE, OpenPath::rights);
+        let snapshot = self.with(|file| FileSnapshot::of(&what, &file.database, rights))?;
         Ok(Some(Box::new(snapshot)))
     }
 

@@ -7,7 +7,7 @@
 
 use super::copy::FileSnapshot;
 use super::error::{self, io_error, one_line, store_error};
-use super::new_file::{NewFile, Speed};
+use super::new_file::{NewFile, Rights, Speed};
 use super::open_file::OpenFile;
 use super::{Redb, open, room};
 use crate::store::contract::StoreError;
@@ -89,7 +89,8 @@ impl Redb {
 }
 
 fn replace(what: &Arc<str>, file: &OpenFile, mut new: NewFile) -> Result<(), StoreError> {
-    let snapshot = FileSnapshot::of(what, &file.database);
+    // (The new file gets those of the old one.)
+    let snapshot = FileSnapshot::of(what, &file.database, Rights::PRIVATE);
     let snapshot = snapshot.map_err(|error| store_error(what, error))?;
     snapshot.fill(&mut new)?;
     new.replace()?;

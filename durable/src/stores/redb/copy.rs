@@ -8,8 +8,8 @@
 use super::codec::{self, Names};
 use super::done::{self, DONE};
 use super::due_key::DueKey;
-use super::error::{self, store_error};
-use super::new_file::{NewFile, Speed};
+use super::error::{self, io_error, store_error};
+use super::new_file::{NewFile, Rights, Speed};
 use super::open;
 use super::overlay::Overlay;
 use super::rules::{self, RULES};
@@ -25,6 +25,7 @@ use redb::{
     AccessGuard, Database, Error, Key, MultimapTableHandle, ReadTransaction, ReadableDatabase,
     TableDefinition, TableHandle, Value,
 };
+use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -35,13 +36,20 @@ pub(super) struct FileSnapshot {
     /// What stands for the file in errors.
     what: Arc<str>,
     transaction: ReadTransaction,
+    rights: Rights,
 }
 
 impl FileSnapshot {
-    pub(super) fn of(what: &Arc<str>, database: &impl ReadableDatabase) -> Result<Self, Error> {
+    /// `rights`: those of the file.
+    pub(super) fn of(
+        what: &Arc<str>,
+        database: &impl ReadableDatabase,
+        rights: Rights,
+    ) -> Result<Self, Error> {
         Ok(Self {
             what: what.clone(),
             transaction: database.begin_read()?,
+            rights,
         })
     }
 
@@ -166,14 +174,16 @@ pub(super) fn whole(
     new: &Path,
 ) -> Result<BackupReport, StoreError> {
     let backend = open::storage(what, path, cache_bytes)?;
+    let there = fs::metadata(path).map_err(|error| io_error(what, error))?;
+    let rights = Rights::of(&there);
     let copy = || {
         let database = Database::builder()
             .set_cache_size(cache_bytes)
             .create_with_backend(Overlay::new(backend))
             .map_err(|error| store_error(what, error.into()))?;
-        let snapshot = FileSnapshot::of(what, &database);
+        let snapshot = FileSnapshot::of(what, &database, rights);
         let snapshot = snapshot.map_err(|error| store_error(what, error))?;
-        let mut new = NewFile::begin(new, Speed::Full)?;
+        let mut new = NewFile::begin(new, rights, Speed::Full)?;
         let mut report = snapshot.fill(&mut new)?;
         report.bytes = new.end()?;
         Ok(report)
@@ -186,7 +196,7 @@ impl Snapshot for FileSnapshot {
         let clock = Clock::monotonic();
         let what = self.what.clone();
         let copy = || {
-            let mut new = NewFile::begin(path, Speed::Half)?;
+            let mut new = NewFile::begin(path, self.rights, Speed::Half)?;
             let mut report = self.fill(&mut new)?;
             // (The store may use the pages again.)
             drop(self);

@@ -8,6 +8,7 @@
 
 use super::disk::{drop_pages, hold_room, let_room_go};
 use super::error::one_line;
+use super::new_file::Rights;
 use super::room::Room;
 use crate::store::row::StoreTime;
 use crate::sync::{AtomicBool, Ordering};
@@ -87,6 +88,11 @@ impl OpenPath {
         Ok(FileId::of(&self.file.metadata()?))
     }
 
+    /// What others may do with the file.
+    pub(super) fn rights(&self) -> Rights {
+        (self.file.metadata()).map_or(Rights::PRIVATE, |there| Rights::of(&there))
+    }
+
     /// How the file is now.
     pub(super) fn stamp(&self) -> io::Result<FileStamp> {
         Ok(FileStamp::of(&self.file.metadata()?))
@@ -138,7 +144,7 @@ pub(super) struct FileId {
 }
 
 impl FileId {
-    fn of(metadata: &Metadata) -> Self {
+    pub(super) fn of(metadata: &Metadata) -> Self {
         Self {
             inode: inode(metadata),
             // (The number of a file that is gone may be given again.)

@@ -7,6 +7,7 @@
 //! between the last check and the renaming.
 
 use super::error::{io_error, one_line, store_error};
+use super::file::FileId;
 use super::open;
 use crate::store::contract::StoreError;
 use crate::sync::sleep;
@@ -48,6 +49,8 @@ pub(super) struct NewFile {
     what: Arc<str>,
     path: PathBuf,
     partial: PathBuf,
+    /// Which file is written. Another process may put another one there.
+    id: FileId,
     speed: Speed,
     /// `None`: it is closed.
     database: Option<Database>,
@@ -55,8 +58,9 @@ pub(super) struct NewFile {
 }
 
 impl NewFile {
-    /// Begins a file that is to have this name, which no file has.
-    pub(super) fn begin(path: &Path, speed: Speed) -> Result<Self, StoreError> {
+    /// Begins a file that is to have this name, which no file has. `rights`: those of the file that
+    /// it is made of, as far as this process gives any to new files.
+    pub(super) fn begin(path: &Path, rights: Rights, speed: Speed) -> Result<Self, StoreError> {
         let what: Arc<str> = one_line(path).into();
         open::look(&what, path, false)?;
         if fs::symlink_metadata(path).is_ok() {
@@ -64,26 +68,34 @@ impl NewFile {
                 format!("{what}: it is there already").into(),
             ));
         }
-        Self::beside(path, what, speed)
+        Self::make(path, what, rights, speed)
     }
 
-    /// So, if the name may be taken. It is replaced in the end.
+    /// So, if the name may be taken. It is replaced in the end: the new file gets the rights of the
+    /// one that has the name then, and nobody else reads it before.
     pub(super) fn beside(path: &Path, what: Arc<str>, speed: Speed) -> Result<Self, StoreError> {
+        Self::make(path, what, Rights::PRIVATE, speed)
+    }
+
+    fn make(path: &Path, what: Arc<str>, rights: Rights, speed: Speed) -> Result<Self, StoreError> {
         let io = |error| io_error(&what, error);
         let path = std::path::absolute(path).map_err(io)?;
         let partial = partial_of(&path);
         remove_left(&partial).map_err(io)?;
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true);
-        // One that replaces another gets that one's rights in the end. Nobody else reads it before.
-        #[cfg(unix)]
-        if fs::metadata(&path).is_ok() {
-            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        }
+        rights.set(&mut options);
         let file = options.open(&partial).map_err(io)?;
+        let id = FileId::of(&file.metadata().map_err(io)?);
+        // (This locks it.)
         let backend = FileBackend::new(file);
         let backend = backend.map_err(|error| store_error(&what, error.into()))?;
-        Self::over(backend, path, what, speed)
+        let new = Self::over(backend, path, what.clone(), speed)?;
+        // Another process may have removed it before it was locked. From now on none does.
+        match new.id == id {
+            true => Ok(new),
+            false => Err(io(is_written())),
+        }
     }
 
     /// So, over the file at `path` with `.partial` behind it.
@@ -93,9 +105,12 @@ impl NewFile {
         what: Arc<str>,
         speed: Speed,
     ) -> Result<Self, StoreError> {
+        let partial = partial_of(&path);
+        let there = fs::metadata(&partial).map_err(|error| io_error(&what, error))?;
         let mut new = Self {
             what,
-            partial: partial_of(&path),
+            id: FileId::of(&there),
+            partial,
             path,
             speed,
             database: None,
@@ -185,6 +200,13 @@ impl NewFile {
         drop(self.database.take());
         let named = || {
             let file = File::open(&self.partial)?;
+            // (redb has let go of its lock. With this one nobody removes the file, or puts another
+            // one there.)
+            if matches!(file.try_lock(), Err(TryLockError::WouldBlock))
+                || FileId::of(&file.metadata()?) != self.id
+            {
+                return Err(is_written());
+            }
             file.sync_all()?;
             fs::rename(&self.partial, &self.path)?;
             open::sync_name(&self.path)?;
@@ -200,7 +222,7 @@ impl Drop for NewFile {
     fn drop(&mut self) {
         if !self.is_ended {
             drop(self.database.take());
-            let _ = fs::remove_file(&self.partial);
+            let _ = remove(&self.partial, Some(self.id));
         }
     }
 }
@@ -227,16 +249,64 @@ pub(super) fn partial_of(path: &Path) -> PathBuf {
     partial.into()
 }
 
+/// What others may do with a new file.
+#[derive(Clone, Copy)]
+pub(super) struct Rights(#[cfg_attr(not(unix), expect(dead_code))] u32);
+
+impl Rights {
+    /// Nothing.
+    pub(super) const PRIVATE: Self = Self(0o600);
+
+    /// What they may do with this file. (Its owner has to write the new one.)
+    #[cfg(unix)]
+    pub(super) fn of(file: &Metadata) -> Self {
+        use std::os::unix::fs::PermissionsExt;
+        Self(file.permissions().mode() & 0o777 | 0o600)
+    }
+
+    #[cfg(not(unix))]
+    pub(super) fn of(_: &Metadata) -> Self {
+        Self::PRIVATE
+    }
+
+    #[cfg(unix)]
+    fn set(self, options: &mut OpenOptions) {
+        std::os::unix::fs::OpenOptionsExt::mode(options, self.0);
+    }
+
+    #[cfg(not(unix))]
+    fn set(self, _: &mut OpenOptions) {}
+}
+
+/// Another process writes a file of the same name.
+fn is_written() -> io::Error {
+    io::Error::other("it is being written already")
+}
+
 /// Removes what a process has left that was killed. What another one is writing stays.
 fn remove_left(partial: &Path) -> io::Result<()> {
+    remove(partial, None)
+}
+
+/// Removes a file that nobody has locked. `id`: if it is this one.
+fn remove(partial: &Path, id: Option<FileId>) -> io::Result<()> {
     let file = match File::open(partial) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
     };
     match file.try_lock() {
-        Ok(()) => fs::remove_file(partial),
-        Err(TryLockError::WouldBlock) => Err(io::Error::other("it is being written already")),
+        Ok(()) => {
+            // (Another process may have removed it before it was locked here, and have put its own
+            // there. While it is locked, nobody does.)
+            let own = FileId::of(&file.metadata()?);
+            let is_there = own == FileId::of(&fs::metadata(partial)?);
+            match is_there && id.is_none_or(|id| id == own) {
+                true => fs::remove_file(partial),
+                false => Err(is_written()),
+            }
+        }
+        Err(TryLockError::WouldBlock) => Err(is_written()),
         Err(TryLockError::Error(error)) => Err(error),
     }
 }

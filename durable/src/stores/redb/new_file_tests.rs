@@ -1,7 +1,7 @@
 //! New files whose disk is full, and whose process is killed.
 
 use super::copy::FileSnapshot;
-use super::new_file::{NewFile, Speed, partial_of};
+use super::new_file::{NewFile, Rights, Speed, partial_of};
 use super::{Redb, room};
 use crate::store::contract::{Gate, Store, StoreError};
 use crate::store::row::{DurableId, Position, Row, StoreTime};
@@ -144,7 +144,7 @@ fn rows_of(store: &mut Redb) -> Vec<Row> {
 fn copy_to(store: &Redb, path: &Path, limited: Limited) -> Result<(), StoreError> {
     let mut new = NewFile::over(limited, path.into(), "copy".into(), Speed::Half)?;
     let database = &store.file.as_ref().unwrap().database;
-    FileSnapshot::of(&store.what, database)
+    FileSnapshot::of(&store.what, database, Rights::PRIVATE)
         .unwrap()
         .fill(&mut new)?;
     new.end()?;
@@ -205,7 +205,7 @@ fn a_copy_that_was_killed_is_no_store() {
         wholes += usize::from(is_whole);
         // It is in nobody's way.
         fs::remove_file(&copy).unwrap();
-        let new = NewFile::begin(&copy, Speed::Full).unwrap();
+        let new = NewFile::begin(&copy, Rights::PRIVATE, Speed::Full).unwrap();
         assert!(new.end().is_ok());
     }
     assert!(wholes < 6, "{wholes} images are stores");
@@ -273,4 +273,57 @@ fn a_file_that_is_compacted_stays_who_it_was() {
         folder.names(),
         ["link.redb", "timers.redb", "timers.redb.partial"]
     );
+}
+
+/// A copy of a file that others may not read is not for others either.
+#[test]
+#[cfg(unix)]
+fn copies_are_as_private_as_their_file() {
+    use crate::store::contract::Snapshot;
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new("new-private");
+    let path = folder.0.join("timers.redb");
+    let (mut store, _) = store(&path);
+    let mode = |name: &str| {
+        let there = fs::metadata(folder.0.join(name)).unwrap();
+        there.permissions().mode() & 0o777
+    };
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    let snapshot: Box<dyn Snapshot> = store.snapshot().unwrap().unwrap();
+    snapshot.copy(&folder.0.join("backup.redb")).unwrap();
+    drop(store);
+    Redb::salvage(&path, folder.0.join("sound.redb")).unwrap();
+    // Both copies of the header say what cannot be.
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[64..320].fill(0xff);
+    fs::write(&path, bytes).unwrap();
+    Redb::salvage(&path, folder.0.join("salvaged.redb")).unwrap();
+    for name in ["backup.redb", "sound.redb", "salvaged.redb"] {
+        assert_eq!(mode(name), 0o600, "{name}");
+    }
+}
+
+/// Another process has taken what this one writes for something that is left of a third one.
+#[test]
+fn a_file_of_another_process_does_not_get_the_name() {
+    let folder = Folder::new("new-others");
+    let copy = folder.0.join("copy.redb");
+    let partial = partial_of(&copy);
+    let ends: [fn(NewFile); 2] = [
+        |new| drop(new),
+        |new| {
+            let error = new.end().unwrap_err();
+            assert!(error.to_string().contains("being written"), "{error}");
+        },
+    ];
+    for end in ends {
+        let new = NewFile::begin(&copy, Rights::PRIVATE, Speed::Full).unwrap();
+        // (It stays while the other one has no number yet that is free.)
+        fs::rename(&partial, folder.0.join("removed")).unwrap();
+        fs::write(&partial, "half of it").unwrap();
+        end(new);
+        assert!(!copy.exists());
+        assert_eq!(fs::read(&partial).unwrap(), b"half of it");
+        fs::remove_file(&partial).unwrap();
+    }
 }

@@ -15,7 +15,7 @@ use super::done::{self, DONE};
 use super::due_key::DueKey;
 use super::error::{io_error, one_line};
 use super::lost::{Lost, ordered};
-use super::new_file::{NewFile, Speed};
+use super::new_file::{NewFile, Rights, Speed};
 use super::number_set::NumberSet;
 use super::pages::{Next, PageRef, Pages, Tree, Widths};
 use super::rules::{self, RULES, RULES_SINCE};
@@ -32,6 +32,7 @@ use crate::store::row::{DurableId, StoreTime};
 use crate::time::system_time;
 use redb::{StorageBackend, TableHandle};
 use std::collections::BTreeMap;
+use std::fs;
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
@@ -136,7 +137,8 @@ impl Redb {
         if let Some(floor) = salvage.floor.filter(|&floor| floor > FORMAT) {
             return Err(refused.unwrap_or(StoreError::Version((&*what).into(), floor)));
         }
-        let mut file = NewFile::begin(new, Speed::Full)?;
+        let rights = Rights::of(&fs::metadata(damaged).map_err(io)?);
+        let mut file = NewFile::begin(new, rights, Speed::Full)?;
         salvage.fill(&mut file)?;
         if salvage.is_empty() {
             return Err(refused.unwrap_or_else(|| StoreError::Foreign((&*what).into())));
