@@ -213,7 +213,7 @@ const WAITING: [Waiting; 52] = [
     },
     Waiting {
         file: "durable/stores/redb/new_file.rs",
-        functions: &["remove_left"],
+        functions: &["remove", "take_name"],
         why: "nobody: whether another process writes a file shows at once",
     },
     Waiting {

@@ -371,7 +371,8 @@ impl DurableShared {
         self.queued.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// TurnAside: so many calls are set aside, with timers of this number of bytes. The writer only.
+    /// TurnAside: so many calls are set aside, with timers of this number of bytes. For the writer
+    /// only.
     pub(crate) fn set_aside(&self, calls: usize, bytes: usize) {
         // Ordering: Relaxed. As in `ask_by`.
         self.aside.store(calls, Ordering::Relaxed);

@@ -50,7 +50,8 @@ impl TransactionCall for Call<'_> {
     fn begin(&mut self) -> bool {
         let (shared, delivery) = (self.shared, &self.delivery);
         if self.called.is_some() {
-            // (The attempt goes on after a conflict, with the time that it has left, or has failed.)
+            // (The attempt goes on after a conflict, with the time that is left of it, or has
+            // failed.)
             return may_go_on(shared, delivery);
         }
         if may_still_begin(shared, delivery) && !has_expired(shared, delivery) {

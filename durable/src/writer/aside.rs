@@ -1,9 +1,9 @@
 //! Aside: changes that a transaction of somebody else holds up.
 //!
 //! The writer owns it. A change whose outcome was
-//! [`Outcome::Blocked`](crate::contract::Outcome::Blocked) is tried again in later turns. Its caller
-//! waits; nobody else does. A later change of the same row or key waits behind it, and these are
-//! tried in the order in which they came.
+//! [`Outcome::Blocked`](crate::contract::Outcome::Blocked) is tried again in later turns. Its
+//! caller waits; nobody else does. A later change of the same row or key waits behind it, and these
+//! are tried in the order in which they came.
 //!
 //! A turn tries a bounded number. First it takes one of each row and key, and of these the ones
 //! that were tried the longest ago. So however many wait for one transaction, all others are tried.

@@ -15,8 +15,8 @@ mod proxy;
 /// Long enough to mean that something hangs.
 const HANGS: Duration = Duration::from_secs(120);
 
-/// The commit is made, and nobody hears of it. The service is stopped, and another node does what is
-/// left: nothing.
+/// The commit is made, and nobody hears of it. The service is stopped, and another node does what
+/// is left: nothing.
 #[test]
 fn a_commit_without_an_answer_keeps_no_stop() {
     let Some(direct) = server::database() else {

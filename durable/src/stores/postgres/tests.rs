@@ -248,7 +248,8 @@ fn message(client: &mut TcpStream, head: usize) -> io::Result<Vec<u8>> {
     Ok(rest)
 }
 
-/// Lets a client in: it is authenticated, has the key for a cancel request, and the server is ready.
+/// Lets a client in: it is authenticated, has the key for a cancel request, and the server is
+/// ready.
 fn let_in(client: &mut TcpStream) -> io::Result<()> {
     message(client, 0)?;
     client.write_all(b"R\0\0\0\x08\0\0\0\0")?;

@@ -7,8 +7,9 @@
 
 use super::copy::FileSnapshot;
 use super::error::{self, io_error, one_line, store_error};
-use super::new_file::{NewFile, Rights, Speed};
+use super::new_file::{NewFile, Speed};
 use super::open_file::OpenFile;
+use super::rights::Rights;
 use super::{Redb, open, room};
 use crate::store::contract::StoreError;
 use redb::Error;

@@ -9,9 +9,10 @@ use super::codec::{self, Names};
 use super::done::{self, DONE};
 use super::due_key::DueKey;
 use super::error::{self, io_error, store_error};
-use super::new_file::{NewFile, Rights, Speed};
+use super::new_file::{NewFile, Speed};
 use super::open;
 use super::overlay::Overlay;
+use super::rights::Rights;
 use super::rules::{self, RULES};
 use super::tables::{
     BY_DUE, DEAD, KEYS, META, MOVED, RECENT, TOMBSTONES, damaged, recent_row, row_by_due,

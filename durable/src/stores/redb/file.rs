@@ -8,7 +8,7 @@
 
 use super::disk::{drop_pages, hold_room, let_room_go};
 use super::error::one_line;
-use super::new_file::Rights;
+use super::rights::Rights;
 use super::room::Room;
 use crate::store::row::StoreTime;
 use crate::sync::{AtomicBool, Ordering};

@@ -29,6 +29,7 @@ mod overlay;
 mod pages;
 mod recent;
 mod reopen;
+mod rights;
 mod room;
 #[cfg(any(test, loom, feature = "__internals"))]
 pub(crate) mod round_trip;

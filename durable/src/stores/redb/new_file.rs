@@ -9,6 +9,7 @@
 use super::error::{io_error, one_line, store_error};
 use super::file::FileId;
 use super::open;
+use super::rights::Rights;
 use crate::store::contract::StoreError;
 use crate::sync::sleep;
 use crate::time::Clock;
@@ -247,35 +248,6 @@ pub(super) fn partial_of(path: &Path) -> PathBuf {
     let mut partial = path.as_os_str().to_owned();
     partial.push(".partial");
     partial.into()
-}
-
-/// What others may do with a new file.
-#[derive(Clone, Copy)]
-pub(super) struct Rights(#[cfg_attr(not(unix), expect(dead_code))] u32);
-
-impl Rights {
-    /// Nothing.
-    pub(super) const PRIVATE: Self = Self(0o600);
-
-    /// What they may do with this file. (Its owner has to write the new one.)
-    #[cfg(unix)]
-    pub(super) fn of(file: &Metadata) -> Self {
-        use std::os::unix::fs::PermissionsExt;
-        Self(file.permissions().mode() & 0o777 | 0o600)
-    }
-
-    #[cfg(not(unix))]
-    pub(super) fn of(_: &Metadata) -> Self {
-        Self::PRIVATE
-    }
-
-    #[cfg(unix)]
-    fn set(self, options: &mut OpenOptions) {
-        std::os::unix::fs::OpenOptionsExt::mode(options, self.0);
-    }
-
-    #[cfg(not(unix))]
-    fn set(self, _: &mut OpenOptions) {}
 }
 
 /// Another process writes a file of the same name.

@@ -1,7 +1,8 @@
 //! New files whose disk is full, and whose process is killed.
 
 use super::copy::FileSnapshot;
-use super::new_file::{NewFile, Rights, Speed, partial_of};
+use super::new_file::{NewFile, Speed, partial_of};
+use super::rights::Rights;
 use super::{Redb, room};
 use crate::store::contract::{Gate, Store, StoreError};
 use crate::store::row::{DurableId, Position, Row, StoreTime};
