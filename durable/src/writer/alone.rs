@@ -20,12 +20,7 @@ const REQUESTS_MAX: usize = 16_384;
 const CLAIM_AHEAD: Duration = Duration::from_millis(500);
 
 /// A process that has its store for itself.
-#[derive(Default)]
-pub(super) struct Alone {
-    /// When the store was last due for a look at itself, by its clock: a file looks at its path
-    /// once in `LOOK_EVERY`. Turns in between do not put the next look off.
-    looked: Option<StoreTime>,
-}
+pub(super) struct Alone;
 
 impl Ownership for Alone {
     fn renew(&mut self, _: &mut Core) -> Result<(), StoreError> {
@@ -62,11 +57,6 @@ impl Ownership for Alone {
         now: StoreTime,
         _: bool,
     ) -> Result<bool, StoreError> {
-        // (The clock may have been set back.)
-        let is_recent = |looked: StoreTime| now.since(looked).max(looked.since(now)) < LOOK_EVERY;
-        if !self.looked.is_some_and(is_recent) {
-            self.looked = Some(now);
-        }
         if core.only_looks() {
             return Ok(true);
         }
@@ -104,10 +94,7 @@ impl Ownership for Alone {
             true => core.look_every,
             false => LOOK_EVERY,
         };
-        let passed = self
-            .looked
-            .map_or(Duration::ZERO, |looked| now.since(looked));
-        let look = core.has_rows.then(|| look_every.saturating_sub(passed));
+        let look = core.has_rows.then_some(look_every);
         Ok([claim, load, look].into_iter().flatten().min())
     }
 

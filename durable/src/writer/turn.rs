@@ -123,7 +123,7 @@ impl Writer {
         });
         let ownership: Box<dyn Ownership> = match ahead {
             Some(ahead) => Box::new(Fleet::new(ahead)),
-            None => Box::new(Alone::default()),
+            None => Box::new(Alone),
         };
         // (A turn stores once, and reads once.)
         let goal = ahead.map(|ahead| ahead / 2);

@@ -141,15 +141,3 @@ fn counts_are_those_of_a_second_ago() {
         assert_eq!(scene.timers.stats().rows, rows);
     }
 }
-
-/// A file looks at its path once in a second. A call in between does not put that off.
-#[test]
-fn a_turn_comes_a_second_after_the_last_look_at_the_store() {
-    let scene = scene();
-    let id = scene.timers.schedule("mail", DAY, "").unwrap();
-    scene.clock.advance(SECOND / 2);
-    scene.timers.get(id).unwrap();
-    let turns = scene.turns.load(SeqCst);
-    scene.clock.advance(SECOND / 2 + SECOND / 100);
-    assert!(scene.turns.load(SeqCst) > turns);
-}
