@@ -1,7 +1,8 @@
 //! Promise: the store in a file is what is on the disk, under its name.
 //!
 //! - What is read when it is opened comes from the disk, and not from what the system has cached.
-//! - A file that was removed, renamed or replaced while it was open ends the store within a second.
+//! - A file that was removed, renamed or replaced while it was open ends the store within two
+//!   seconds.
 //! - A file that must be there is not made.
 //! - An empty file, and a link that names no file, become a store in place. Nothing is made beside
 //!   it. Of several that make it at once one has it, and the others are told that it is in use.

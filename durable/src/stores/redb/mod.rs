@@ -73,8 +73,8 @@ const CACHE_BYTES: usize = 32 << 20;
 /// Linux the system forgets first what it has cached of the file, since that may have failed to
 /// reach the disk.
 ///
-/// If the file is removed or renamed, or another one takes its place, the store fails within a
-/// second ([`StoreError::Io`]), on unixes. A store without timers notices it at the next call. It
+/// If the file is removed or renamed, or another one takes its place, the store fails within two
+/// seconds ([`StoreError::Io`]), on unixes. A store without timers notices it at the next call. It
 /// comes back when the same file is there again.
 ///
 /// A row is found by its deadline and its number alone, so memory does not grow with the rows:
