@@ -727,39 +727,63 @@ fn a_wait_for_a_connection_is_no_part_of_an_attempt() {
     node.stop().unwrap();
 }
 
-/// The attempt has failed then: the handler may have done something outside of its transaction.
+/// What has met others is no attempt yet, so a pause costs none. (This kind has one attempt.)
 #[test]
 fn a_handler_that_has_met_others_is_not_called_again_after_a_pause() {
     let Some(schema) = Schema::new("again") else {
         return;
     };
+    let (node, begun, goes) = meets_others_once(&schema);
+    node.schedule("work", MS, "").unwrap();
+    assert_eq!(next(&begun), 1);
+    node.kind("work").pause().unwrap();
+    goes.send(()).unwrap();
+    until("it is held", || node.stats().paused == 1);
+    assert!(begun.try_recv().is_err(), "it is paused");
+    node.kind("work").resume().unwrap();
+    assert_eq!(next(&begun), 1);
+    until("it is done", || node.stats().done == 1);
+    assert_eq!((node.stats().snoozed, node.stats().failed), (1, 0));
+    node.stop().unwrap();
+}
+
+#[test]
+fn a_handler_that_has_met_others_is_called_again_during_a_stop() {
+    let Some(schema) = Schema::new("stops") else {
+        return;
+    };
+    let (node, begun, goes) = meets_others_once(&schema);
+    node.schedule("work", MS, "").unwrap();
+    assert_eq!(next(&begun), 1);
+    std::thread::scope(|scope| {
+        let stop = scope.spawn(|| node.stop());
+        // (Until the stop has begun.)
+        std::thread::sleep(MS * 200);
+        goes.send(()).unwrap();
+        stop.join().unwrap().unwrap();
+    });
+    assert_eq!(next(&begun), 1);
+    let stats = node.stats();
+    assert_eq!((stats.done, stats.failed, stats.died), (1, 0, 0));
+}
+
+/// A node whose handler meets another transaction at its first call, when the test says so. It has
+/// one attempt.
+fn meets_others_once(schema: &Schema) -> (Durable, mpsc::Receiver<u32>, mpsc::Sender<()>) {
     let (begins, begun) = mpsc::channel();
     let (goes, go) = mpsc::channel::<()>();
-    let go = Mutex::new(go);
-    let (tells, told) = mpsc::channel();
+    let (go, calls) = (Mutex::new(go), AtomicU32::new(0));
     let node = Durable::builder(schema.store())
         .on_in_transaction("work", move |work, transaction| {
             begins.send(work.attempt())?;
-            if work.attempt() == 1 {
+            if calls.fetch_add(1, Ordering::SeqCst) == 0 {
                 go.lock().unwrap().recv()?;
                 transaction.batch_execute("DO $$BEGIN RAISE SQLSTATE '40P01'; END$$")?;
             }
             Ok(())
         })
-        .on_failed(move |_, _| tells.send(()).unwrap())
-        .retry_policy(RetryPolicy::new().first(MS))
+        .retry_policy(RetryPolicy::never())
         .start()
         .unwrap();
-    node.schedule("work", MS, "").unwrap();
-    assert_eq!(next(&begun), 1);
-    node.kind("work").pause().unwrap();
-    goes.send(()).unwrap();
-    // (A second call would wait for ever.)
-    next(&told);
-    until("it is held", || node.stats().paused == 1);
-    assert!(begun.try_recv().is_err(), "it is paused");
-    node.kind("work").resume().unwrap();
-    assert_eq!(next(&begun), 2);
-    until("it is done", || node.stats().done == 1);
-    node.stop().unwrap();
+    (node, begun, goes)
 }

@@ -54,7 +54,8 @@ impl DurableBuilder<Postgres> {
     /// The transaction begins at `READ COMMITTED`, whatever the role's default is. The handler may
     /// set another level first. If the transaction fails with 40001 or 40P01 (it met another one),
     /// the handler is called again in a new one, up to 8 times, with waits of 0.4 s in all: that is
-    /// no attempt.
+    /// no attempt. A stop waits for these calls. If the timer was paused meanwhile, or has expired,
+    /// it is put off without an attempt, as by [`Later`]: it is held, or becomes a dead letter.
     ///
     /// A transaction of yours may have the timer or its key locked when the handler has returned.
     /// Then the handler's transaction waits for it with its work done, for up to a second (half a
@@ -180,11 +181,12 @@ fn run_in(
             connection = connections.database.connect()?;
         }
         let _ = never::<()>().recv_timeout(Duration::from_millis(wait_ms));
-        match connection.begin().map(&mut work) {
-            // It may not be called again, so the attempt has ended with the conflict.
-            Ok(None) => break,
-            again => done = again,
-        }
+        done = match connection.begin().map(&mut work) {
+            // It may not be called again now: it is paused, say. A conflict is no attempt, so the
+            // timer is put off, and the writer sees what is to be done with it.
+            Ok(None) => Ok(Some(Err(Later::after(Duration::ZERO).into()))),
+            again => again,
+        };
     }
     // A transaction that may be open has rows locked: its connection is closed.
     if connection.end() {

@@ -79,8 +79,9 @@ pub struct DurableStats {
     pub done: u64,
     /// Deliveries whose handler said `Err`, or panicked.
     pub failed: u64,
-    /// Deliveries whose handler said [`Later`](crate::Later). A timer that is put off beyond its
-    /// expiry counts as [`expired`](Self::expired) instead.
+    /// Deliveries whose handler said [`Later`](crate::Later), or whose transaction has met others
+    /// and may not be repeated now, because of a pause. A timer that is put off beyond its expiry
+    /// counts as [`expired`](Self::expired) instead.
     pub snoozed: u64,
     /// Deliveries whose handler said [`GiveUp`](crate::GiveUp). They are also among those that
     /// died.

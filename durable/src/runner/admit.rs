@@ -68,10 +68,11 @@ fn is_over(shared: &DurableShared, delivery: &Delivery) -> bool {
     expires.system_time() < shared.now_at_most() && !is_broken(DurableFault::ExpiryIgnored)
 }
 
-/// RunAdmit, for an attempt that has begun: whether the handler may be called again.
+/// RunAdmit, for an attempt that has begun: whether the handler may be called again. (A stop waits
+/// for the attempt, and an outage ends it only if the lease ends.)
 #[cfg(feature = "postgres")]
 pub(super) fn may_go_on(shared: &DurableShared, delivery: &Delivery) -> bool {
-    may_begin(shared, delivery) && !is_over(shared, delivery)
+    has_right(shared, delivery) && !shared.pauses.has(&delivery.row) && !is_over(shared, delivery)
 }
 
 /// Settles timers that have expired, timers during which the process has ended too often, and runs

@@ -50,8 +50,7 @@ impl TransactionCall for Call<'_> {
     fn begin(&mut self) -> bool {
         let (shared, delivery) = (self.shared, &self.delivery);
         if self.called.is_some() {
-            // (The attempt goes on after a conflict, with the time that is left of it, or has
-            // failed.)
+            // (The attempt goes on after a conflict, with the time that is left of it.)
             return may_go_on(shared, delivery);
         }
         if may_still_begin(shared, delivery) && !has_expired(shared, delivery) {
