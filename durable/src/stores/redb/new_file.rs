@@ -87,31 +87,25 @@ impl NewFile {
         options.read(true).write(true).create_new(true);
         rights.set(&mut options);
         let file = options.open(&partial).map_err(io)?;
+        rights.keep_from_others(&file).map_err(io)?;
         let id = FileId::of(&file.metadata().map_err(io)?);
-        // (This locks it.)
         let backend = FileBackend::new(file);
         let backend = backend.map_err(|error| store_error(&what, error.into()))?;
-        let new = Self::over(backend, path, what.clone(), speed)?;
-        // Another process may have removed it before it was locked. From now on none does.
-        match new.id == id {
-            true => Ok(new),
-            false => Err(io(is_written())),
-        }
+        Self::over(backend, id, path, what, speed)
     }
 
-    /// So, over the file at `path` with `.partial` behind it.
+    /// So, over this file, which lies at `path` with `.partial` behind it.
     pub(super) fn over(
         backend: impl StorageBackend,
+        id: FileId,
         path: PathBuf,
         what: Arc<str>,
         speed: Speed,
     ) -> Result<Self, StoreError> {
-        let partial = partial_of(&path);
-        let there = fs::metadata(&partial).map_err(|error| io_error(&what, error))?;
         let mut new = Self {
             what,
-            id: FileId::of(&there),
-            partial,
+            id,
+            partial: partial_of(&path),
             path,
             speed,
             database: None,
@@ -121,7 +115,13 @@ impl NewFile {
             .set_cache_size(CACHE_BYTES)
             .create_with_backend(backend);
         new.database = Some(database.map_err(|error| new.error(error))?);
-        Ok(new)
+        // (redb has locked it by now. Another process may have removed it before, and have put its
+        // own there. From now on none does.)
+        let there = fs::metadata(&new.partial).map_err(|error| io_error(&new.what, error))?;
+        match FileId::of(&there) == id {
+            true => Ok(new),
+            false => Err(io_error(&new.what, is_written())),
+        }
     }
 
     fn error(&self, error: impl Into<Error>) -> StoreError {
@@ -200,7 +200,7 @@ impl NewFile {
     fn take_name(&mut self) -> Result<u64, StoreError> {
         drop(self.database.take());
         let named = || {
-            let file = File::open(&self.partial)?;
+            let file = open_to_lock(&self.partial)?;
             // (redb has let go of its lock. With this one nobody removes the file, or puts another
             // one there.)
             if matches!(file.try_lock(), Err(TryLockError::WouldBlock))
@@ -260,15 +260,26 @@ fn remove_left(partial: &Path) -> io::Result<()> {
     remove(partial, None)
 }
 
-/// Removes a file that nobody has locked. `id`: if it is this one.
+/// Opens a file for writing if that is allowed: a network's file system may lock no other.
+fn open_to_lock(path: &Path) -> io::Result<File> {
+    match OpenOptions::new().read(true).write(true).open(path) {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => File::open(path),
+        other => other,
+    }
+}
+
+/// Removes a file that nobody has locked. `id`: if it is this one. This process has made it then,
+/// so it goes also where nothing can be locked.
 fn remove(partial: &Path, id: Option<FileId>) -> io::Result<()> {
-    let file = match File::open(partial) {
+    let file = match open_to_lock(partial) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
     };
     match file.try_lock() {
-        Ok(()) => {
+        Err(TryLockError::WouldBlock) => Err(is_written()),
+        Err(TryLockError::Error(error)) if id.is_none() => Err(error),
+        _ => {
             // (Another process may have removed it before it was locked here, and have put its own
             // there. While it is locked, nobody does.)
             let own = FileId::of(&file.metadata()?);
@@ -278,7 +289,5 @@ fn remove(partial: &Path, id: Option<FileId>) -> io::Result<()> {
                 false => Err(is_written()),
             }
         }
-        Err(TryLockError::WouldBlock) => Err(is_written()),
-        Err(TryLockError::Error(error)) => Err(error),
     }
 }

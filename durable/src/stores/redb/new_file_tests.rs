@@ -1,6 +1,7 @@
 //! New files whose disk is full, and whose process is killed.
 
 use super::copy::FileSnapshot;
+use super::file::FileId;
 use super::new_file::{NewFile, Speed, partial_of};
 use super::rights::Rights;
 use super::{Redb, room};
@@ -70,6 +71,10 @@ impl Limited {
             path,
             images: Arc::default(),
         }
+    }
+
+    fn id(&self) -> FileId {
+        FileId::of(&fs::metadata(&self.path).unwrap())
     }
 
     fn fits(&self, end: u64) -> io::Result<()> {
@@ -143,7 +148,8 @@ fn rows_of(store: &mut Redb) -> Vec<Row> {
 
 /// Copies a store to a file on such a disk.
 fn copy_to(store: &Redb, path: &Path, limited: Limited) -> Result<(), StoreError> {
-    let mut new = NewFile::over(limited, path.into(), "copy".into(), Speed::Half)?;
+    let id = limited.id();
+    let mut new = NewFile::over(limited, id, path.into(), "copy".into(), Speed::Half)?;
     let database = &store.file.as_ref().unwrap().database;
     FileSnapshot::of(&store.what, database, Rights::PRIVATE)
         .unwrap()
@@ -223,12 +229,9 @@ fn a_store_is_compacted_on_a_disk_that_is_full() {
     store.commit(cancels.collect(), &mut Open).unwrap();
     let ids: Vec<_> = rows.iter().map(|row| row.id).collect();
     let before = fs::metadata(&path).unwrap().len();
-    let new = NewFile::over(
-        Limited::new(&path, 1 << 18),
-        path.clone(),
-        "copy".into(),
-        Speed::Full,
-    );
+    let limited = Limited::new(&path, 1 << 18);
+    let id = limited.id();
+    let new = NewFile::over(limited, id, path.clone(), "copy".into(), Speed::Full);
     store.compact_to(new).unwrap();
     assert!(rows_of(&mut store).iter().map(|row| row.id).eq(ids));
     drop(store);
@@ -302,6 +305,40 @@ fn copies_are_as_private_as_their_file() {
     for name in ["backup.redb", "sound.redb", "salvaged.redb"] {
         assert_eq!(mode(name), 0o600, "{name}");
     }
+}
+
+/// Another process has removed the file before redb has locked it, and has put its own there.
+#[test]
+fn a_file_that_another_process_has_put_there_is_not_written() {
+    let folder = Folder::new("new-between");
+    let copy = folder.0.join("copy.redb");
+    let partial = partial_of(&copy);
+    let limited = Limited::new(&copy, u64::MAX);
+    let id = limited.id();
+    fs::rename(&partial, folder.0.join("removed")).unwrap();
+    fs::write(&partial, "half of it").unwrap();
+    let new = NewFile::over(limited, id, copy, "copy".into(), Speed::Full);
+    let error = new.err().unwrap();
+    assert!(error.to_string().contains("being written"), "{error}");
+    assert_eq!(fs::read(&partial).unwrap(), b"half of it");
+}
+
+/// The group of a new file is not always that of the file that it is made of.
+#[test]
+#[cfg(unix)]
+fn another_group_gets_no_rights() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new("new-group");
+    let path = folder.0.join("file");
+    let file = File::create(&path).unwrap();
+    let all = || fs::set_permissions(&path, fs::Permissions::from_mode(0o664));
+    let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+    all().unwrap();
+    let rights = Rights::of(&fs::metadata(&path).unwrap());
+    rights.keep_from_others(&file).unwrap();
+    assert_eq!(mode(), 0o664);
+    rights.of_another_group().keep_from_others(&file).unwrap();
+    assert_eq!(mode(), 0o604);
 }
 
 /// Another process has taken what this one writes for something that is left of a third one.
