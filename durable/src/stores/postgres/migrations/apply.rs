@@ -164,7 +164,9 @@ pub(super) fn is_in_the_way(error: &Error) -> bool {
     trouble(error) == Trouble::Conflict
 }
 
-/// Which transaction has used the schema's tables for longest, in a few words.
+/// Which transaction has used the schema's tables for longest, in a few words. The last try has
+/// waited for 50 ms, so no later one was in its way. Of one whose times are not seen nothing is
+/// known: it stands behind those that have lasted for a second, and before shorter ones.
 pub(super) async fn in_the_way(live: &Live, schema: &str) -> Option<String> {
     let longest = format!(
         "SELECT l.pid, c.relname::text, extract(epoch FROM now() - a.xact_start)::bigint
@@ -173,7 +175,10 @@ pub(super) async fn in_the_way(live: &Live, schema: &str) -> Option<String> {
             LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
         WHERE l.granted AND n.nspname = '{schema}' AND c.relkind = 'r'
             AND l.pid IS DISTINCT FROM pg_backend_pid()
-        ORDER BY a.xact_start NULLS LAST, c.relname = 'timer' DESC LIMIT 1"
+            AND (a.xact_start IS NULL OR a.xact_start < now() - interval '50 ms')
+        ORDER BY CASE WHEN a.xact_start < now() - interval '1 s' THEN 0
+                WHEN a.xact_start IS NULL THEN 1 ELSE 2 END,
+            a.xact_start, c.relname = 'timer' DESC LIMIT 1"
     );
     let row = live.client.query_opt(&longest, &[]).await.ok()??;
     // (One that is prepared has no process. A role does not see the times of other roles.)

@@ -496,6 +496,10 @@ fn needs(session: &Session, wanted: &Wanted<'_>, step: i64, error: Option<Error>
 
 /// Others were in the way of a step for as long as the user is patient.
 fn gave_up(session: &mut Session, wanted: &Wanted<'_>, error: Error, step: i64) -> StoreError {
+    // (A step that took too long, say, was in nobody's way.)
+    if error.code() != Some(&SqlState::LOCK_NOT_AVAILABLE) {
+        return session.error(error);
+    }
     let schema = wanted.schema;
     let way = session.once(async |live| Ok(apply::in_the_way(live, schema).await));
     let way = match way {
