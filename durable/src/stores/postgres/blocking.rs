@@ -10,6 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
+use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error, IsolationLevel, Row, ToStatement, Transaction};
@@ -125,7 +126,7 @@ pub struct PostgresTransaction<'a> {
     inner: Transaction<'a>,
     texts: &'a Texts,
     ack: &'a AckSettings,
-    has_ended: &'a mut bool,
+    ended: &'a mut Ended,
 }
 
 impl<'a> PostgresTransaction<'a> {
@@ -221,8 +222,9 @@ impl<'a> PostgresTransaction<'a> {
         asked: impl AsyncFnOnce(&mut Transaction<'a>) -> Result<T, Error>,
     ) -> Result<T, AckError> {
         let answer_max = self.ack.answer_max;
-        self.runtime
-            .block_on(async { Ok(answered(answer_max, asked(&mut self.inner)).await??) })
+        let inner = &mut self.inner;
+        let answer = (self.runtime).block_on(async { answered(answer_max, asked(inner)).await });
+        Ok(answer.inspect_err(|_| *self.ended = Ended::Silent)??)
     }
 
     /// Makes this change, as a node's commit does, and commits the transaction. Returns `false` if
@@ -238,19 +240,23 @@ impl<'a> PostgresTransaction<'a> {
             inner,
             texts,
             ack,
-            has_ended,
+            ended,
         } = self;
         runtime.block_on(async {
             match acknowledge(&inner, texts, ack, write, has_right).await {
                 Ok(true) => {
-                    answered(ack.answer_max, inner.commit()).await??;
-                    *has_ended = true;
+                    let done = answered(ack.answer_max, inner.commit()).await;
+                    done.inspect_err(|_| *ended = Ended::Silent)??;
+                    *ended = Ended::Yes;
                     Ok(true)
                 }
                 // (A rollback would have no answer either. The connection is closed.)
-                Err(silent @ AckError::Silent(_)) => Err(silent),
+                Err(silent @ AckError::Silent(_)) => {
+                    *ended = Ended::Silent;
+                    Err(silent)
+                }
                 answer => {
-                    roll_back(inner, has_ended).await;
+                    roll_back(inner, ended).await;
                     answer
                 }
             }
@@ -259,15 +265,16 @@ impl<'a> PostgresTransaction<'a> {
 
     /// Rolls the transaction back. (If the connection is gone, the database has done so.)
     pub(crate) fn rollback(self) {
-        self.runtime.block_on(roll_back(self.inner, self.has_ended));
+        self.runtime.block_on(roll_back(self.inner, self.ended));
     }
 }
 
 /// Rolls back, and waits until that is done: a `ROLLBACK` that is only queued goes out when
 /// somebody uses the connection again, and until then the rows of the handler are locked.
-async fn roll_back(transaction: Transaction<'_>, has_ended: &mut bool) {
-    let done = tokio::time::timeout(ROLLBACK_MAX, transaction.rollback()).await;
-    *has_ended = matches!(done, Ok(Ok(())));
+async fn roll_back(transaction: Transaction<'_>, ended: &mut Ended) {
+    if *ended != Ended::Silent {
+        *ended = Ended::of(timeout(ROLLBACK_MAX, transaction.rollback()).await);
+    }
 }
 
 impl BlockingTransaction for PostgresTransaction<'_> {
@@ -397,7 +404,7 @@ impl HandlerDatabase {
             runtime: Some(runtime),
             texts: self.texts.clone(),
             ack: self.ack.clone(),
-            has_ended: true,
+            ended: Ended::Yes,
         })
     }
 }
@@ -409,8 +416,27 @@ pub(crate) struct HandlerConnection {
     runtime: Option<Runtime>,
     texts: Arc<Texts>,
     ack: Arc<AckSettings>,
-    /// Whether the database has said that the last transaction has ended.
-    has_ended: bool,
+    ended: Ended,
+}
+
+/// Whether the database has said that the last transaction has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    Yes,
+    No,
+    /// Nor will it: it does not answer. The connection is no good any more.
+    Silent,
+}
+
+impl Ended {
+    /// What the answer to a `ROLLBACK` says.
+    fn of(done: Result<Result<(), Error>, Elapsed>) -> Self {
+        match done {
+            Ok(Ok(())) => Self::Yes,
+            Ok(Err(_)) => Self::No,
+            Err(_) => Self::Silent,
+        }
+    }
 }
 
 /// The socket is closed with the runtime, whose task has it. So the database ends a transaction
@@ -431,16 +457,17 @@ impl HandlerConnection {
         &mut self,
     ) -> Result<PostgresTransaction<'_>, Box<dyn StdError + Send + Sync>> {
         let runtime = self.runtime.as_ref().ok_or("the connection has ended")?;
-        self.has_ended = false;
+        self.ended = Ended::No;
         let answer_max = self.ack.answer_max;
         let begin = self.client.build_transaction();
         let begin = begin.isolation_level(IsolationLevel::ReadCommitted);
+        let begun = runtime.block_on(async { answered(answer_max, begin.start()).await });
         Ok(PostgresTransaction {
             runtime,
-            inner: runtime.block_on(async { answered(answer_max, begin.start()).await })??,
+            inner: begun.inspect_err(|_| self.ended = Ended::Silent)??,
             texts: &self.texts,
             ack: &self.ack,
-            has_ended: &mut self.has_ended,
+            ended: &mut self.ended,
         })
     }
 
@@ -448,14 +475,14 @@ impl HandlerConnection {
     /// no good any more.
     pub(crate) fn end(&mut self) -> bool {
         if let Some(runtime) = &self.runtime
-            && !self.has_ended
+            && self.ended == Ended::No
             && !self.client.is_closed()
         {
             // Its COMMIT has failed, say.
             let rollback = self.client.batch_execute("ROLLBACK");
-            let done = runtime.block_on(async { timeout(ROLLBACK_MAX, rollback).await });
-            self.has_ended = matches!(done, Ok(Ok(())));
+            self.ended =
+                Ended::of(runtime.block_on(async { timeout(ROLLBACK_MAX, rollback).await }));
         }
-        self.has_ended
+        self.ended == Ended::Yes
     }
 }

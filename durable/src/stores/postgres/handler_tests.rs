@@ -7,13 +7,21 @@ use postgres::{Client, NoTls};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[path = "../../../tests/common/proxy.rs"]
 mod proxy;
 
 /// Long enough to mean that something hangs.
 const HANGS: Duration = Duration::from_secs(120);
+
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < HANGS, "{what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
 
 /// The commit is made, and nobody hears of it. The service is stopped, and another node does what
 /// is left: nothing.
@@ -51,17 +59,15 @@ fn a_commit_without_an_answer_keeps_no_stop() {
     });
     let first = first.start().unwrap();
     let id = first.schedule("work", Duration::ZERO, "").unwrap();
-    while calls.load(Ordering::SeqCst) == 0 || !seen.stands_still() {
-        thread::sleep(Duration::from_millis(1));
-    }
+    until("it stands still", || {
+        calls.load(Ordering::SeqCst) > 0 && seen.stands_still()
+    });
     let (tells, told) = mpsc::channel();
     thread::spawn(move || tells.send(first.stop()));
     let stopped = told.recv_timeout(HANGS).expect("the stop ends");
     stopped.unwrap();
     let second = second.start().unwrap();
-    while second.get(id).unwrap().is_some() {
-        thread::sleep(Duration::from_millis(1));
-    }
+    until("it has ended", || second.get(id).unwrap().is_none());
     second.stop().unwrap();
     let count = format!("SELECT count(*) FROM {schema}.work");
     let count: i64 = admin.query_one(&count, &[]).unwrap().get(0);
