@@ -8,12 +8,15 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wheelwork::ManualClock;
 use wheelwork_durable::contract::{Gate, Outcome, Store, Target, Write};
 use wheelwork_durable::{
     Durable, DurableError, DurableId, ListQuery, Memory, Row, Shift, StoreError, StoreTime,
 };
+
+/// Long enough to mean that something hangs.
+const HANGS: Duration = Duration::from_secs(120);
 
 const MS: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -335,7 +338,12 @@ fn what_is_held_up_has_a_bound() {
             };
             (0..all).map(arm).collect::<Vec<_>>()
         });
+        let begun = Instant::now();
         while armed.load(Ordering::SeqCst) < max - 1 {
+            if begun.elapsed() > HANGS {
+                locked.lock().unwrap().clear();
+                panic!("they are not taken");
+            }
             thread::yield_now();
         }
         // (The writer takes turns meanwhile.)
