@@ -69,8 +69,8 @@ impl Row {
     }
 }
 
-/// A cancel of a heap sets a flag, and leaves the timer where it is.
-const TAKES_OUT: fn(&str) -> bool = |subject| !subject.starts_with("heap");
+/// A cancel of a heap sets a flag, and leaves the timer where it is until it is due.
+const KEEPS_NONE: fn(&str) -> bool = |subject| !subject.starts_with("heap");
 const ANY: fn(&str) -> bool = |_| true;
 
 const IN_SHORT: [Row; 15] = [
@@ -85,16 +85,16 @@ const IN_SHORT: [Row; 15] = [
     Row("arm, cancel 1,000 inserts later", "w2b", "wheelwork", ANY),
     Row("cancel a random one, arm another", "w3", "wheelwork", ANY),
     Row(
-        "cancel all in random order, against those that take each out",
+        "cancel all in random order, against those that keep none until due",
         "w4",
         "wheelwork",
-        TAKES_OUT,
+        KEEPS_NONE,
     ),
     Row(
         "cancel all in random order, against one that sets flags",
         "w4",
         "wheelwork",
-        |subject| !TAKES_OUT(subject),
+        |subject| !KEEPS_NONE(subject),
     ),
     Row("re-arm random ones", "w8", "wheelwork", ANY),
     Row(
@@ -111,10 +111,10 @@ const IN_SHORT: [Row; 15] = [
         ANY,
     ),
     Row(
-        "cancel all closures in random order, against those that take each out",
+        "cancel all closures in random order, against those that keep none until due",
         "w4",
         "wheelwork-closure",
-        TAKES_OUT,
+        KEEPS_NONE,
     ),
     Row(
         "run a million tasks due at one instant",
@@ -151,16 +151,16 @@ const IN_EACH_THREAD: [Row; 9] = {
         Row("arm, cancel 1,000 inserts later", "w2b", WHEEL, OWNED),
         Row("cancel a random one, arm another", "w3", WHEEL, OWNED),
         Row(
-            "cancel all in random order, against those that take each out",
+            "cancel all in random order, against those that keep none until due",
             "w4",
             WHEEL,
-            |subject| OWNED(subject) && TAKES_OUT(subject),
+            |subject| OWNED(subject) && KEEPS_NONE(subject),
         ),
         Row(
             "cancel all in random order, against one that sets flags",
             "w4",
             WHEEL,
-            |subject| OWNED(subject) && !TAKES_OUT(subject),
+            |subject| OWNED(subject) && !KEEPS_NONE(subject),
         ),
         Row("re-arm random ones", "w8", WHEEL, OWNED),
         Row(
@@ -473,8 +473,8 @@ fn tables_are_made_as_they_should_be() {
            \"skipped\":\"of 3 near: 0; 1 were far, 2 changed\"}\n";
     let rows = [
         Row("pairs", "w2", "wheelwork", ANY),
-        Row("cancels", "w4", "wheelwork", TAKES_OUT),
-        Row("flags", "w4", "wheelwork", |subject| !TAKES_OUT(subject)),
+        Row("cancels", "w4", "wheelwork", KEEPS_NONE),
+        Row("flags", "w4", "wheelwork", |subject| !KEEPS_NONE(subject)),
         Row("not measured", "w8", "wheelwork", ANY),
     ];
     assert_eq!(
