@@ -371,7 +371,7 @@ impl DurableShared {
         self.queued.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// TurnAside: so many calls are set aside, with timers of this number of bytes. For the writer
+    /// TurnAside: notes how many calls are set aside, and the bytes of their timers. For the writer
     /// only.
     pub(crate) fn set_aside(&self, calls: usize, bytes: usize) {
         // Ordering: Relaxed. As in `ask_by`.

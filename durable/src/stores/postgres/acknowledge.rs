@@ -44,8 +44,8 @@ const PAUSE_MAX: Duration = Duration::from_millis(100);
 /// long.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// So many times longer than for other answers is waited for AckSave, 10 min: the handler may have
-/// left very many constraints to check.
+/// AckSave has this many times as long as another answer, 10 min: the handler may have left very
+/// many constraints to check.
 const CHECK_TIMES: u32 = 20;
 
 /// What acknowledgements need.

@@ -49,6 +49,7 @@ fn a_commit_without_an_answer_keeps_no_stop() {
         let (calls, seen) = (calls.clone(), seen.clone());
         Durable::builder(store)
             .on_in_transaction("work", move |_, transaction| {
+                // Ordering: SeqCst. A count of calls, with which nothing else is published.
                 if calls.fetch_add(1, Ordering::SeqCst) == 0 {
                     seen.stand_still_after("work VALUES (1)", "COMMIT");
                 }
@@ -60,6 +61,7 @@ fn a_commit_without_an_answer_keeps_no_stop() {
     let first = first.start().unwrap();
     let id = first.schedule("work", Duration::ZERO, "").unwrap();
     until("it stands still", || {
+        // Ordering: SeqCst. As above.
         calls.load(Ordering::SeqCst) > 0 && seen.stands_still()
     });
     let (tells, told) = mpsc::channel();

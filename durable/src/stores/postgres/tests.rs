@@ -238,7 +238,7 @@ fn serve_one_statement_for_ever(server: TcpListener) -> [u32; 3] {
 /// The server is ready for a statement.
 const READY: &[u8] = b"Z\0\0\0\x05I";
 
-/// A message of a client, whose length comes after so many bytes.
+/// A message of a client. `head`: the bytes before its length.
 fn message(client: &mut TcpStream, head: usize) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; head + 4];
     client.read_exact(&mut bytes)?;
