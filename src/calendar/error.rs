@@ -36,7 +36,7 @@ pub enum CalendarError {
         allowed: String,
     },
     /// It is no cron pattern as a whole: too few fields or too many, a name (`@name`) that is none,
-    /// both days given where the dialect wants one, or no run in all of time.
+    /// both days given where the dialect wants one, or days that never come.
     Pattern {
         /// The pattern.
         pattern: String,

@@ -45,7 +45,7 @@
 //!  - steps of 0 or beyond the field's last value (`*/0`, `*/61`),
 //!  - values and names that the field does not have,
 //!  - text that is not ASCII,
-//!  - patterns that never have a run.
+//!  - patterns of days that never come (`0 0 30 2 *`).
 //!
 //! The [error](CalendarError) names the field, the value and the values that are allowed.
 //!

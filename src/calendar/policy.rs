@@ -81,7 +81,7 @@ pub enum Missed {
     /// A run that comes later than this is left out, whatever made it late: a clock that was set, a
     /// suspension, a long run, or a busy pool. The others that were missed are made up for by one
     /// run, at once. Each run is late by up to a tick and a wake-up, so give it a second or more:
-    /// with zero no run ever comes, except on a manual clock.
+    /// with zero no run ever comes, except on a manual clock whose time of day is at a tick.
     SkipAfter(Duration),
 }
 

@@ -38,6 +38,7 @@ struct Closure {
 /// [`call`](Self::call) calls for a run, on any thread. The closure runs where the tasks of its
 /// service run, never inside the call. Two runs are never in progress at once. Each call is
 /// followed by a run that begins after it, so what was written before the call is seen by the run.
+/// (An executor that drops its job drops the run that is due with it.)
 ///
 /// Dropping it, and all its clones, does not call a run off; [`cancel`](Self::cancel) does.
 ///

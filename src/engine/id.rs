@@ -70,7 +70,7 @@ impl TimerId {
         u128::from(self.place.get()) << PLACE_SHIFT | u128::from(self.birth())
     }
 
-    /// The id of these bits. `None` if [`to_bits`](Self::to_bits) gives them for no id.
+    /// The id of these bits. `None` if they have not the form of those of an id.
     ///
     /// Any bits are safe to use. Made-up bits name no timer, most likely. At worst they name
     /// another timer of the service. A call then cancels or moves that one, as if by its own id.

@@ -31,7 +31,8 @@ const _: () = assert!(size_of::<Task>() == 4 * size_of::<usize>());
 unsafe impl Send for Task {}
 
 impl Task {
-    /// Makes a task. Cost: an allocation if the closure is larger than three words.
+    /// Makes a task. Cost: an allocation if the closure is larger than three words, or aligned to
+    /// more than a word.
     pub fn new<F: FnOnce() + Send + 'static>(closure: F) -> Self {
         if size_of::<F>() <= size_of::<Storage>() && align_of::<F>() <= align_of::<Storage>() {
             Self::store(closure)

@@ -339,8 +339,8 @@ impl<T: Send + 'static> Builder<T> {
     /// overdue. The hook is called once for each stall, one to two thresholds after that began, if
     /// its thread gets a processor and no earlier call of the hook holds it up.
     ///
-    /// A shard stalls when its thread gets no processor, or when it is inside a handler that runs
-    /// inline and blocks.
+    /// A shard stalls when its thread gets no processor, or when code of yours blocks there: a
+    /// handler that runs inline, an executor's function, a hook.
     ///
     /// The hook runs on a thread of its own. The thread looks at the shards twice in each
     /// threshold, so a service with this hook is never quite idle. Without the hook there is no
@@ -442,10 +442,10 @@ impl<T: Send + 'static> Builder<T> {
     /// Whether time counts while the machine is suspended (CLOCK_BOOTTIME, Linux only). Default:
     /// no. With a manual clock it has no effect.
     ///
-    /// If it counts, a timer of an hour fires an hour later by any clock. What is due when the
-    /// machine wakes up fires within a second; for that a shard with pending timers wakes up once
-    /// a second. An `Instant` does not count suspended time: `schedule_at` takes what is left until
-    /// it as a delay.
+    /// If it counts, a timer of an hour fires an hour later, also if the machine was suspended
+    /// meanwhile. What is due when the machine wakes up fires within a second; for that a shard
+    /// with pending timers wakes up once a second. An `Instant` does not count suspended time:
+    /// `schedule_at` takes what is left until it as a delay.
     ///
     /// # Example
     /// ```

@@ -98,8 +98,9 @@ impl<T: Send + 'static> ServiceHandle<T> {
     /// in the channel, and not for the thread that receives it.
     ///
     /// # Errors
-    /// [`InsideTaskError`] inside a task, a handler, a hook or an executor's function, of this
-    /// service or another: the call might wait for itself. The timer is not cancelled then.
+    /// [`InsideTaskError`] inside a task, a handler, a hook (but for `on_panic` of async code) or
+    /// an executor's function, of this service or another: the call might wait for itself. The
+    /// timer is not cancelled then.
     ///
     /// # Example
     /// ```

@@ -221,11 +221,11 @@ impl<T: Send + 'static> ServiceHandle<T> {
 
     /// When the shard with this number has something to do next, as of its last turn. `None`: it
     /// knew of nothing to do then, the service has stopped, or there is no such shard. Timers that
-    /// are paused, or that the shard has not taken in yet, do not count. The answer is at or before
-    /// the earliest deadline of the timers that the shard has taken in, and has not given to the
-    /// pool yet. (Of due timers for which a full channel has no room it may not know.) It may be
-    /// before that deadline, if a timer was cancelled or moved, or if many timers lie in one slot
-    /// of the wheel, which the shard cascades ahead of time. Cost: a look at a counter.
+    /// are paused, or that the shard has not seen yet, do not count. The answer is at or before the
+    /// earliest deadline of the timers that the shard has taken in, and has not given to the pool
+    /// yet. (Of due timers for which a full channel has no room it may not know.) It may be before
+    /// that deadline, if a timer was cancelled or moved, or if many timers lie in one slot of the
+    /// wheel, which the shard cascades ahead of time. Cost: a look at a counter.
     ///
     /// # Example
     /// ```

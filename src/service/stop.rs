@@ -37,8 +37,8 @@ pub enum StopPolicy {
     #[default]
     HandBack,
     /// The service accepts no more timers. Timers that are due within this time fire, if a worker
-    /// takes them by some two milliseconds after it; the others are handed back. Periodic timers,
-    /// and timers for a time of day, end at once.
+    /// takes them by two milliseconds after it, or by a millisecond and a tick if that is longer;
+    /// the others are handed back. Periodic timers, and timers for a time of day, end at once.
     ///
     /// The call returns as soon as no further timer is due within the time. Inside a task it acts
     /// as `HandBack`, since other timers may have to wait for that task. On a manual clock another
@@ -111,8 +111,9 @@ impl<T: Send + 'static> TimerService<T> {
     /// async code. It does not wait for timers that are due and not claimed. When it returns:
     ///
     ///  - No timer fires any more, and no handler runs.
-    ///  - The shards' threads have ended. The threads of a pool of its own end soon after, those of
-    ///    the shared pool after the last service that uses it.
+    ///  - The shards' threads have ended. The threads of a pool of its own end soon after (on a
+    ///    manual clock when the service is dropped), those of the shared pool after the last
+    ///    service that uses it.
     ///  - Every timer that was accepted has fired, was cancelled, or is in what is returned:
     ///    exactly one of these. A timer that is due at the same time may be handed back.
     ///  - Periodic timers have ended. They are not handed back; what their closures captured is
@@ -124,11 +125,12 @@ impl<T: Send + 'static> TimerService<T> {
     ///
     /// **Inside a task** the call waits for nobody, since others may wait for this task. No further
     /// timer is claimed, but tasks of timers that were claimed before may still run. A later call
-    /// outside a task, or the drop of the service there, waits for them. "Inside a task" means any
-    /// code that a service calls: handlers, hooks, an executor's function, the drop of a payload
-    /// that fires or of a closure that `stop` ends; of this service or another. It goes by threads.
-    /// A task that lets another thread call `stop`, and waits for that thread (by `rayon::join`,
-    /// for example), waits for itself for ever.
+    /// outside a task, or the drop of the service there, waits for them. "Inside a task" means code
+    /// that a service calls when it fires or ends timers: handlers, hooks (but for `on_panic` of
+    /// async code), an executor's function, the drop of a payload that fires or of a closure that
+    /// `stop` ends; of this service or another. It goes by threads. A task that lets another thread
+    /// call `stop`, and waits for that thread (by `rayon::join`, for example), waits for itself for
+    /// ever.
     ///
     /// **In a process that was forked off** the call waits for nobody, and hands copies of the
     /// timers back, whatever the policy: those of the parent go on.

@@ -232,8 +232,9 @@ impl ManualClock {
     /// [`advance_to_next`](Self::advance_to_next), before time moves on. An `advance` by nothing
     /// does so too. Several changes before that are one call. The closure may arm and cancel
     /// timers, and read the clock. If it moves the clock, the `advance` that has called it goes on
-    /// to that time. A panic of the closure goes to the thread that moves the clock, when time has
-    /// moved. Between its calls the watch costs nothing.
+    /// to that time. A panic of the closure goes to the thread that moves the clock: when an
+    /// `advance` has moved time, or before an `advance_to_next` moves it. Between its calls the
+    /// watch costs next to nothing.
     ///
     /// # Example
     /// ```
@@ -464,7 +465,7 @@ impl ManualClock {
     }
 
     /// Drives until the target is reached. If another thread drives, that thread goes on to our
-    /// target. A panic of a watch comes out of it when time has moved.
+    /// target. A panic of a watch comes out of it when time has moved so far.
     #[inline]
     fn drive(&self) {
         let request = |requests: u64| Some((requests + 2) | DRIVEN);

@@ -94,8 +94,10 @@ pub struct TimerCounts {
 pub struct PoolCounts {
     /// Times that the pool's attendant was woken: the one worker that waits for due timers.
     pub calls: u64,
-    /// Jobs that were given to rayon, because a worker was held up or because there were more than
-    /// some 50 us of work for one worker. Rayon wakes one or two sleeping threads for each.
+    /// Jobs that were given to rayon. In a pool of ours these are the first job after 0.2 s without
+    /// work, and those for which a worker was held up or that were more than some 50 us of work for
+    /// one worker. In a pool of yours it is each job. Rayon wakes one or two sleeping threads for
+    /// each.
     pub announcements: u64,
 }
 

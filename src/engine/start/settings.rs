@@ -103,8 +103,8 @@ pub(crate) enum Outlet<T> {
 
 /// The cores on which the shards' threads run.
 ///
-/// The process counts how many shards of all services are pinned to each core. A shard counts
-/// until its thread has ended.
+/// The process counts how many shards of all services are pinned to each core. A shard counts as
+/// long as it is pinned.
 ///
 /// # Example
 /// ```
