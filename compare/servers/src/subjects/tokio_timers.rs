@@ -1,4 +1,4 @@
-//! All limits on timers of tokio, each in the form that costs least.
+//! All limits on timers of tokio, each in the cheapest form that we found.
 //!
 //! | limit | of |
 //! |---|---|

@@ -185,7 +185,13 @@ impl<F: Futures> Subject for Polled<F> {
 
     fn start(_: Name) -> Self {
         F::rings();
-        Self(F::runtime(), PhantomData)
+        let runtime = F::runtime();
+        let entered = runtime.as_ref().map(Handle::enter);
+        // A thread of the timers' own starts with the first of them, on the cores of the thread
+        // that arms it. This thread is not pinned, and producers are.
+        drop(F::arm(Duration::from_secs(3_600), Waker::noop()));
+        drop(entered);
+        Self(runtime, PhantomData)
     }
 
     fn within(&self, work: impl FnOnce(&mut PolledProducer<F>)) {
