@@ -15,7 +15,7 @@ use crate::in_flight;
 use crate::rates::{Best, OWNED, Rate, rates, ratio};
 use crate::report::{Line, grouped, lines, three, two, value, written};
 use crate::text::{read, root};
-use crate::verdicts::{absolute, against_others, at_rates, goals, lateness, within};
+use crate::verdicts::{absolute, against_others, at_rates, cpu_of_goals, goals, lateness, within};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
@@ -35,6 +35,7 @@ const DOCUMENTS: [(&str, MakesTables); 3] = [
             ("goals against others", against_others(&goals)),
             ("lateness against others", lateness(&goals, lines)),
             ("goals within wheelwork", within(&goals)),
+            ("CPU of goals", cpu_of_goals(&goals, lines)),
             ("goals at rates", at_rates(&goals)),
         ]
     }),

@@ -1,6 +1,6 @@
 //! The verdicts at the end of the report, as tables of the page of goals.
 
-use crate::report::{Line, called, grouped};
+use crate::report::{Line, called, grouped, value, written};
 
 /// A goal of which the report has a verdict: the goal's words before a colon, what is behind it,
 /// what was reached, and whether it holds.
@@ -111,6 +111,34 @@ pub(crate) fn against_others(goals: &[Goal<'_>]) -> String {
             );
         }
     }
+    text
+}
+
+/// A table of the rates that the goals ask for where they are missed, each with the CPU time that
+/// two cores have for an operation then, and that which it takes.
+pub(crate) fn cpu_of_goals(goals: &[Goal<'_>], lines: &[Line<'_>]) -> String {
+    let mut text = "| workload | subject | goal, M/s | CPU there is for one, ns \
+        | CPU it takes, ns |\n|---|---|--:|--:|--:|\n"
+        .to_string();
+    let rows = goals.iter().filter_map(|goal| {
+        let ([workload, subject, threads, figure], times, rival) = against(goal)?;
+        let is_missed = goal.verdict.starts_with("misses");
+        ([threads, figure] == ["2", "mops"] && is_missed).then_some(())?;
+        let of = |subject: &str, figure| -> Option<f64> {
+            let mut found = lines.iter().filter(|line| line.subject == subject);
+            let line = found.find(|line| line.what == [workload, "2", "1000000"])?;
+            value(line.text, figure)?.parse().ok()
+        };
+        let wanted = times.parse::<f64>().ok()? * of(rival, "mops")?;
+        // What fires once counts as CPU seconds for all, which are a million.
+        let takes = of(subject, "cpu_s_per_mop").or_else(|| of(subject, "cpu_s"))?;
+        let [there_is, takes] = [2e3 / wanted, takes * 1e3].map(grouped);
+        let wanted = written(wanted);
+        Some(format!(
+            "| `{workload}` | `{subject}` | {wanted} | {there_is} | {takes} |\n"
+        ))
+    });
+    rows.for_each(|row| text += &row);
     text
 }
 
@@ -241,6 +269,20 @@ fn goals_are_told_as_they_should_be() {
     assert_eq!(
         against_others(&goals).lines().skip(2).collect::<Vec<_>>(),
         ["| `w2` | `wheelwork` | 2 | `mops` | 2.5 | 1.72 | DPDK | misses by 1.45 x |"]
+    );
+    let line = |subject, figures| {
+        format!(
+            "{{\"subject\":\"{subject}\",\"workload\":\"w2\",\"threads\":2,\"n\":1000000,{figures}}}\n"
+        )
+    };
+    let lines = line("wheelwork", "\"mops\":70,\"cpu_s_per_mop\":0.0262")
+        + &line("dpdk", "\"mops\":41.5,\"cpu_s_per_mop\":0.1");
+    assert_eq!(
+        cpu_of_goals(&goals, &crate::report::lines(&lines))
+            .lines()
+            .skip(2)
+            .collect::<Vec<_>>(),
+        ["| `w2` | `wheelwork` | 104 | 19 | 26 |"]
     );
     assert_eq!(
         within(&goals).lines().skip(2).collect::<Vec<_>>(),
