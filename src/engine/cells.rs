@@ -3,6 +3,7 @@
 //! Owned by the engine. All threads touch it, by `&self`; each brings its own [`Local`]. The steps
 //! of the calls are methods of `Cells` in the files of this room that are named after them.
 
+use super::affinity::core_of_this_thread;
 use super::id::TimerId;
 use super::local::Local;
 use super::local::pressure::{Situation, is_large, overload_to_ease, seen_by};
@@ -87,6 +88,9 @@ impl<T: Send + 'static> Cells<T> {
     fn slow_down(&self, shard: usize, backlog: Backlog) {
         let bell = self.shared.bell(shard);
         bell.ring_asleep(|| seen_by(backlog, || self.end_of_naps()));
+        if let Some(core) = core_of_this_thread() {
+            self.shared.company(shard).note(core);
+        }
         let situation = Situation {
             shard_is_awake: bell.is_awake(),
             is_on_manual_clock: self.shared.is_on_manual_clock(),

@@ -1,6 +1,8 @@
 #![doc = include_str!("README.md")]
 
+mod affinity;
 pub(crate) mod cells;
+mod company;
 pub(crate) mod drops;
 pub(crate) mod figures;
 mod host;

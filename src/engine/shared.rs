@@ -3,6 +3,7 @@
 //! Owned by an `Arc`: the cells of the service, and the local of each thread that uses it. All
 //! threads touch it. README.md of this room has the protocol of stop.
 
+use super::company::Company;
 use super::figures::lateness::Histogram;
 use super::figures::tally::Tally;
 use crate::cell::{Depot, Pins, SHARD_BITS};
@@ -33,6 +34,7 @@ struct ShardPort {
     inbox: Arc<Inbox<Entry>>,
     bell: Doorbell,
     tallies: Arc<Registry<Tally>>,
+    company: Company,
 }
 
 pub(crate) struct Shared {
@@ -75,6 +77,7 @@ impl Shared {
                 inbox,
                 bell: Doorbell::new(),
                 tallies: Registry::new(),
+                company: Company::new(),
             });
             drains.push(drain);
         }
@@ -174,6 +177,11 @@ impl Shared {
     #[inline]
     pub(crate) fn bell(&self, shard: usize) -> &Doorbell {
         &self.ports[shard].bell
+    }
+
+    /// The cores of the threads that send this shard much.
+    pub(super) fn company(&self, shard: usize) -> &Company {
+        &self.ports[shard].company
     }
 
     #[inline]

@@ -1,6 +1,5 @@
 //! Backend: where the timers of a service fire. Used at start only.
 
-use super::affinity::Affinity;
 use super::pools;
 use crate::dispatch::channel::{Outbox, Outgoing, ToChannel};
 use crate::dispatch::inline::Inline;
@@ -11,6 +10,7 @@ use crate::dispatch::queues::Woken;
 use crate::dispatch::relief::Begin;
 use crate::dispatch::{Dispatch, Dispatcher, Execute};
 use crate::engine::Engine;
+use crate::engine::affinity::Affinity;
 use crate::engine::host::ShardHost;
 use crate::engine::notices::hooks::Users;
 use crate::error::StartError;

@@ -10,14 +10,16 @@
 //! Other processes are not in that count. So each process begins at another core of the list, by
 //! its number, and goes round from there. That is blind to what they do: a thread that others hold
 //! up lets go of its core (`tenure.rs`). When it takes one again, it prefers the one on which the
-//! system runs it by then.
+//! system runs it by then. One that has the core of a thread that sends it much moves to a core
+//! that has none.
 
-use super::affinity::{
+use super::settings::Pinning;
+use super::tenure::{Step, Tenure};
+use crate::engine::affinity::{
     Affinity, core_of_this_thread, cores_of_this_thread, pin_this_thread,
     preemptions_of_this_thread,
 };
-use super::settings::Pinning;
-use super::tenure::{Step, Tenure};
+use crate::engine::company::Cores;
 use crate::shard::wakes::Wakes;
 use crate::sync::{Ordering, StaticU32};
 
@@ -97,6 +99,12 @@ fn least_loaded(
     least
 }
 
+/// Those of the cores that have no thread that sends much.
+fn without(cores: &[usize], company: Cores) -> Vec<usize> {
+    let others = cores.iter().copied();
+    others.filter(|&core| !company.has(core)).collect()
+}
+
 impl Tenant {
     /// Takes a seat for a service's shard, among the cores that the calling thread may use.
     pub(super) fn new(pinning: &Pinning, number: usize) -> Self {
@@ -121,15 +129,24 @@ impl Tenant {
         self.seat.is_some()
     }
 
-    /// Lets go of the core, or takes one again, by how the calling thread, this shard's, has woken
-    /// up.
-    pub(super) fn review(&mut self, now_ns: u64, wakes: Wakes) {
+    /// Lets go of the core, or takes another one, by how the calling thread, this shard's, has
+    /// woken up, and by the cores of the threads that have sent it much.
+    pub(super) fn review(&mut self, now_ns: u64, wakes: Wakes, company: Cores) {
         let Some(free) = &self.free else { return };
-        match self
-            .tenure
-            .step(now_ns, wakes, preemptions_of_this_thread())
-        {
+        let shares = |here| company.has(here) && !without(&self.cores, company).is_empty();
+        let in_company = core_of_this_thread().is_some_and(shares);
+        let preemptions = preemptions_of_this_thread();
+        match self.tenure.step(now_ns, wakes, preemptions, in_company) {
             Step::Stay => (),
+            Step::Move => {
+                let others = without(&self.cores, company);
+                let seat = SEATS.take(&others, first_of_process(&others, std::process::id()));
+                self.seat = seat.filter(Seat::pin);
+                if self.seat.is_none() {
+                    // It is on the core that it had, if this fails, too.
+                    let _ = free.restore();
+                }
+            }
             Step::LetGo if free.restore() => self.seat = None,
             Step::LetGo => self.free = None,
             Step::PinAgain => {
@@ -196,6 +213,7 @@ impl Drop for Seat {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::engine::company::Company;
 
     /// A process of its own.
     fn process() -> &'static Seats {
@@ -234,6 +252,15 @@ mod tests {
         assert_eq!(chosen([3, 2, 2, 1], 1), 3);
         assert_eq!(chosen([1, 1, 1, 1], 9), 0);
         assert_eq!(least_loaded(&[], 0, |_| 0), None);
+    }
+
+    #[test]
+    fn cores_of_threads_that_send_much_are_left_out() {
+        let company = Company::new();
+        [5, 2].into_iter().for_each(|core| company.note(core));
+        let company = company.take();
+        assert_eq!(without(&[0, 2, 4, 5], company), [0, 4]);
+        assert_eq!(without(&[2, 5], company), []);
     }
 
     /// Processes know nothing of each other. Their numbers follow each other, at a distance: each

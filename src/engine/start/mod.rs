@@ -2,7 +2,6 @@
 //!
 //! Runs on the thread that starts the service; nobody else knows the service yet.
 
-mod affinity;
 mod backend;
 mod cores;
 mod pools;

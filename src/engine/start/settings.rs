@@ -127,6 +127,8 @@ pub enum Pinning {
     /// millisecond at an eighth of its wake-ups in the last second, and at four of them at least,
     /// or often had to leave the core. It then runs where the system wants it. It is pinned again
     /// when it is late no more, after a second at the earliest, and later if it was in vain before.
+    /// From the core of a thread that arms or cancels at full speed it moves to one that has no
+    /// such thread, if there is one.
     #[default]
     AllCores,
     /// Each thread is pinned to a core, in turn over these cores, by their numbers, whatever other

@@ -1,10 +1,13 @@
 //! Tenure: whether a pinned shard stays on its core.
 //!
 //! A decision from numbers, which asks no system: how often the shard's thread has woken up late,
-//! and how often it had to leave its core to another thread. The thread asks some thirty times a
-//! second while it is awake.
+//! how often it had to leave its core to another thread, and whether a thread that sends it much
+//! has the same core. The thread asks some thirty times a second while it is awake.
 //!
 //!  - Others keep the core busy: the thread lets go. The system then finds it a core.
+//!  - It has the core of a thread that sends it much, while another core has none: the thread moves
+//!    there. It is the other thread that waits, since a shard that has slept comes first; so the
+//!    shard is late for nothing, and the system leaves both where they are.
 //!  - It is pinned again when it has rested, and is late no more: to the core that has the fewest
 //!    shards, and among several of these to the one where it runs then (`cores.rs`).
 //!  - If others keep the core busy again at once, the next rest is twice as long. A shard on a
@@ -31,6 +34,10 @@ const WAKES_NS: u64 = 1_000_000_000;
 const PREEMPTIONS_MIN: u64 = 4;
 const PREEMPTIONS_PER_S: u64 = 50;
 
+/// The thread moves if at this number of calls, one after the other, a thread that sends much had
+/// its core, too. (At one if the core is busy besides.)
+const IN_COMPANY: u32 = 2;
+
 /// A core is not busy after this number of wake-ups, or after this time, without four that were
 /// late.
 const WAKES_MIN: u64 = 16;
@@ -45,6 +52,8 @@ const RESTS_MAX: u32 = 11;
 pub(super) enum Step {
     Stay,
     LetGo,
+    /// To a core without a thread that sends much.
+    Move,
     PinAgain,
 }
 
@@ -58,6 +67,10 @@ pub(super) struct Tenure {
     /// When `step` was last called, and the count then.
     called_ns: u64,
     called_preemptions: u64,
+    /// How many calls ago the thread had a core for itself.
+    in_company: u32,
+    /// It does not move before this time.
+    moves_at_ns: u64,
     /// The thread is not pinned before this time. `None`: it is pinned.
     rests_until_ns: Option<u64>,
     /// When it was last pinned.
@@ -70,8 +83,15 @@ pub(super) struct Tenure {
 }
 
 impl Tenure {
-    /// All counts are since the thread began.
-    pub(super) fn step(&mut self, now_ns: u64, wakes: Wakes, preemptions: u64) -> Step {
+    /// All counts are since the thread began. `in_company`: since the last call a thread that sends
+    /// much was on the same core, and there was a core without one.
+    pub(super) fn step(
+        &mut self,
+        now_ns: u64,
+        wakes: Wakes,
+        preemptions: u64,
+        in_company: bool,
+    ) -> Step {
         let passed_ns = now_ns.saturating_sub(self.since_ns);
         let (timed, late) = (wakes.timed - self.wakes.timed, wakes.late - self.wakes.late);
         let is_crowded = self.is_crowded(now_ns, preemptions);
@@ -79,13 +99,22 @@ impl Tenure {
         // Where more than two threads share the core, few of these times fall into one call.
         let preempted = preemptions.saturating_sub(self.preemptions);
         let is_left = passed_ns >= WAKES_NS && preempted > Self::allowed(passed_ns);
+        self.in_company = if in_company { self.in_company + 1 } else { 0 };
+        let is_joined = self.in_company >= IN_COMPANY || in_company && is_crowded;
+        if is_joined && now_ns >= self.moves_at_ns {
+            self.moves_at_ns = now_ns.saturating_add(REST_NS);
+            self.begin_anew(now_ns, wakes, preemptions);
+            self.rests_until_ns = None;
+            self.pinned_ns = now_ns;
+            return Step::Move;
+        }
         let is_busy = is_late || is_left || is_crowded;
         let has_told = timed >= WAKES_MIN && passed_ns >= WAKES_NS || passed_ns >= TELLS_AFTER_NS;
         if !is_busy && !has_told {
             return Step::Stay;
         }
-        let told_ns = std::mem::replace(&mut self.since_ns, now_ns);
-        (self.wakes, self.preemptions) = (wakes, preemptions);
+        let told_ns = self.since_ns;
+        self.begin_anew(now_ns, wakes, preemptions);
         match (self.rests_until_ns, is_busy) {
             (None, false) => Step::Stay,
             (None, true) => {
@@ -105,6 +134,13 @@ impl Tenure {
                 Step::PinAgain
             }
         }
+    }
+
+    /// Something was decided: what was counted so far does not matter any more.
+    fn begin_anew(&mut self, now_ns: u64, wakes: Wakes, preemptions: u64) {
+        self.since_ns = now_ns;
+        (self.wakes, self.preemptions) = (wakes, preemptions);
+        self.in_company = 0;
     }
 
     /// Whether the thread had to leave its core often since the last call.
@@ -170,11 +206,16 @@ mod tests {
 
         /// The same for another time.
         fn time(&mut self, time_ns: u64, timed: u64, late: u64, preemptions: u64) -> Step {
-            self.now_ns += time_ns;
             self.wakes.timed += timed;
             self.wakes.late += late;
             self.preemptions += preemptions;
-            self.tenure.step(self.now_ns, self.wakes, self.preemptions)
+            self.step(time_ns, false)
+        }
+
+        fn step(&mut self, time_ns: u64, in_company: bool) -> Step {
+            self.now_ns += time_ns;
+            self.tenure
+                .step(self.now_ns, self.wakes, self.preemptions, in_company)
         }
     }
 
@@ -216,7 +257,6 @@ mod tests {
     /// A thread that arms timers at full speed has the same core. That is noticed within 0.1 s.
     #[test]
     fn a_thread_lets_go_soon_of_a_core_that_it_has_to_share() {
-        const REVIEW: u64 = S / 32;
         let mut thread = Thread::new();
         assert_eq!(thread.time(REVIEW, 0, 0, 3), Step::Stay);
         assert_eq!(thread.time(REVIEW, 0, 0, 4), Step::LetGo);
@@ -232,6 +272,29 @@ mod tests {
         let mut thread = Thread::new();
         let steps: Vec<_> = (0..32).map(|_| thread.time(REVIEW, 16, 4, 1)).collect();
         assert_eq!(steps[30..], [Step::Stay, Step::LetGo]);
+    }
+
+    const REVIEW: u64 = S / 32;
+
+    /// The shard comes first on the core, and is never late.
+    #[test]
+    fn a_thread_leaves_the_core_of_one_that_sends_much() {
+        let mut thread = Thread::new();
+        let steps = [true, false, true, true].map(|company| thread.step(REVIEW, company));
+        assert_eq!(steps, [Step::Stay, Step::Stay, Step::Stay, Step::Move]);
+        // It is pinned there, and not moved again for a second.
+        let steps: Vec<_> = (0..34).map(|_| thread.step(REVIEW, true)).collect();
+        let moved = steps.iter().position(|&step| step == Step::Move);
+        assert_eq!(moved, Some(31));
+        // A core that is busy, too, is left at once. So is one on which it rests.
+        let mut thread = Thread::new();
+        thread.preemptions += 4;
+        assert_eq!(thread.step(REVIEW, true), Step::Move);
+        let mut thread = Thread::new();
+        thread.preemptions += 4;
+        let steps = [false, true, true].map(|company| thread.step(REVIEW, company));
+        assert_eq!(steps, [Step::LetGo, Step::Stay, Step::Move]);
+        assert_eq!(thread.second(20, 0, 0), Step::Stay, "it is pinned");
     }
 
     #[test]
@@ -268,7 +331,7 @@ mod tests {
                 match thread.second(100, late, 0) {
                     Step::Stay => {}
                     Step::LetGo => is_pinned = false,
-                    Step::PinAgain => is_pinned = true,
+                    Step::Move | Step::PinAgain => is_pinned = true,
                 }
                 is_pinned
             };

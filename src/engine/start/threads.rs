@@ -9,6 +9,7 @@ use super::thread_name::thread_name;
 use crate::cold_drop::ColdDrop;
 use crate::dispatch::inside::inside_for_good;
 use crate::engine::Engine;
+use crate::engine::company::Cores;
 use crate::engine::host::ShardHost;
 use crate::engine::manual::ManualShards;
 use crate::engine::notices::watchdog;
@@ -76,7 +77,7 @@ fn run_of(
         }
         worker::run(shard, &*host, &mut |now_ns, wakes| {
             let was_pinned = tenant.is_pinned();
-            tenant.review(now_ns, wakes);
+            tenant.review(now_ns, wakes, host.company());
             host.count_pinning(was_pinned, tenant.is_pinned());
         });
     })
@@ -100,8 +101,11 @@ fn spawn_one(
     Ok(())
 }
 
-/// A host that counts the threads which are not pinned.
+/// A host that counts the threads which are not pinned, and knows who sends its shard much.
 trait PinnedHost: Host + Send + Sync {
+    /// The cores of the threads that have sent the shard much since the last call.
+    fn company(&self) -> Cores;
+
     fn count_pinning(&self, was_pinned: bool, is_pinned: bool);
 
     /// Counts a shard's thread that could not be pinned, and reports it.
@@ -109,6 +113,10 @@ trait PinnedHost: Host + Send + Sync {
 }
 
 impl<T: Send + 'static> PinnedHost for ShardHost<T> {
+    fn company(&self) -> Cores {
+        self.engine.cells.shared.company(self.shard).take()
+    }
+
     fn count_pinning(&self, was_pinned: bool, is_pinned: bool) {
         self.engine.count_pinning(was_pinned, is_pinned);
     }
