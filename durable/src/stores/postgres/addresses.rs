@@ -3,14 +3,23 @@
 //! or accepts and says nothing, is not in the way of the next one.
 //!
 //! tokio-postgres tries them itself, but its `connect_timeout` ends when TCP is connected. So it
-//! gets one address at a time here. All else is as it is there: the order, `load_balance_hosts`,
-//! and `target_session_attrs`, by which an address is passed over.
+//! gets one address at a time here. `load_balance_hosts` is as it is there, and so is
+//! `target_session_attrs`, by which an address is passed over.
+//!
+//! The order is that of the string, too, but the address that let in last comes first. A connection
+//! that is lost has to be made anew before the node's leases have run out, and a dead host that
+//! stands before that address in the string would take longer. If the address refuses, its server
+//! may only be starting. So it is tried again while the others are tried.
 
 use crate::random::random;
+use futures_util::future::{Either, pending, select};
 use std::net::IpAddr;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::net::lookup_host;
-use tokio::time::timeout;
+use tokio::sync::Notify;
+use tokio::time::{sleep, timeout};
 use tokio_postgres::config::{Host, LoadBalanceHosts};
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{Client, Config, Connection, Error, Socket};
@@ -21,8 +30,39 @@ const ONLY_MAX: Duration = Duration::from_secs(30);
 /// The same if there are several: not longer than a lease lasts, unless that was set.
 const SEVERAL_MAX: Duration = Duration::from_secs(10);
 
+/// The address that let in last is tried again after so long, while others are tried.
+const AGAIN: Duration = Duration::from_millis(250);
+
 /// The port of a host without one.
 const PORT: u16 = 5_432;
+
+/// What a connector makes.
+type Made<T> = (
+    Client,
+    Connection<Socket, <T as MakeTlsConnect<Socket>>::Stream>,
+);
+
+/// Which address let in last. All connections of a store share this.
+#[derive(Clone, Default)]
+pub(super) struct LastAddress(Arc<Mutex<Option<Address>>>);
+
+/// The settings for a host alone, and for one of its addresses.
+#[derive(Clone)]
+struct Address {
+    host: Config,
+    own: Config,
+}
+
+impl LastAddress {
+    fn lock(&self) -> MutexGuard<'_, Option<Address>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// It lets in, and is no good. The next connection goes by the order of the string.
+    pub(super) fn forget(&self) {
+        *self.lock() = None;
+    }
+}
 
 /// Connects to the first address that lets it. `each_max`: no address has longer than this. Returns
 /// the last error, or `None` if no address has answered.
@@ -30,32 +70,80 @@ pub(super) async fn connect_first<T>(
     config: &Config,
     tls: &T,
     each_max: Duration,
-) -> Option<Result<(Client, Connection<Socket, T::Stream>), Error>>
+    last: &LastAddress,
+) -> Option<Result<Made<T>, Error>>
 where
     T: MakeTlsConnect<Socket> + Clone,
 {
-    let hosts = in_order(hosts_of(config), config);
+    let known = last.lock().clone();
+    let known = known.filter(|_| !is_random(config));
+    let has_failed = Notify::new();
+    let all = one_by_one(config, tls, each_max, known.as_ref(), &has_failed);
+    let again = async {
+        let Some(known) = &known else {
+            return pending().await;
+        };
+        has_failed.notified().await;
+        let limit = limit(config, false, each_max);
+        loop {
+            sleep(AGAIN).await;
+            if let Ok(Ok(made)) = timeout(limit, known.own.connect(tls.clone())).await {
+                return (made, known.clone());
+            }
+        }
+    };
+    let connected = match select(pin!(all), pin!(again)).await {
+        Either::Left((all, _)) => all?,
+        Either::Right((again, _)) => Ok(again),
+    };
+    Some(connected.map(|(made, address)| {
+        *last.lock() = Some(address);
+        made
+    }))
+}
+
+/// Tries each address once. Tells if the known one fails.
+async fn one_by_one<T>(
+    config: &Config,
+    tls: &T,
+    each_max: Duration,
+    known: Option<&Address>,
+    has_failed: &Notify,
+) -> Option<Result<(Made<T>, Address), Error>>
+where
+    T: MakeTlsConnect<Socket> + Clone,
+{
+    let hosts = in_order(hosts_of(config), config, known.map(|known| &known.host));
     let mut last = None;
     for host in &hosts {
-        let limit = |is_only| {
-            let own = config.get_connect_timeout().copied();
-            own.unwrap_or(if is_only { ONLY_MAX } else { SEVERAL_MAX })
-                .min(each_max)
-        };
-        let looked_up = timeout(limit(hosts.len() == 1), addresses_of(host)).await;
+        let is_only = hosts.len() == 1;
+        let looked_up = timeout(limit(config, is_only, each_max), addresses_of(host)).await;
         let Ok(addresses) = looked_up else {
             continue;
         };
-        let limit = limit(hosts.len() == 1 && addresses.len() == 1);
-        for address in in_order(addresses, config) {
-            match timeout(limit, address.connect(tls.clone())).await {
-                Ok(Ok(connected)) => return Some(Ok(connected)),
+        let limit = limit(config, is_only && addresses.len() == 1, each_max);
+        for own in in_order(addresses, config, known.map(|known| &known.own)) {
+            match timeout(limit, own.connect(tls.clone())).await {
+                Ok(Ok(made)) => {
+                    let host = host.clone();
+                    return Some(Ok((made, Address { host, own })));
+                }
                 Ok(Err(error)) => last = Some(Err(error)),
                 Err(_) => {}
+            }
+            if known.is_some_and(|known| known.own == own) {
+                has_failed.notify_one();
             }
         }
     }
     last
+}
+
+/// How long an address, or the lookup of a name, may take.
+fn limit(config: &Config, is_only: bool, each_max: Duration) -> Duration {
+    let own = config.get_connect_timeout().copied();
+    own.unwrap_or(if is_only { ONLY_MAX } else { SEVERAL_MAX })
+        .min(each_max)
 }
 
 /// The settings for each host alone. If they make no sense together they stay together, and
@@ -103,10 +191,16 @@ async fn addresses_of(host: &Config) -> Vec<Config> {
     }
 }
 
-/// In the order in which they are tried.
-fn in_order(mut all: Vec<Config>, config: &Config) -> Vec<Config> {
-    if config.get_load_balance_hosts() == LoadBalanceHosts::Random {
+fn is_random(config: &Config) -> bool {
+    config.get_load_balance_hosts() == LoadBalanceHosts::Random
+}
+
+/// In the order in which they are tried: the known one comes first, if it is among them still.
+fn in_order(mut all: Vec<Config>, config: &Config, known: Option<&Config>) -> Vec<Config> {
+    if is_random(config) {
         all.sort_by_cached_key(|_| random());
+    } else if let Some(at) = all.iter().position(|one| known == Some(one)) {
+        all[..=at].rotate_right(1);
     }
     all
 }
@@ -207,5 +301,19 @@ mod tests {
         for hosts in ["host=a,b hostaddr=127.0.0.1", "host=a,b port=1,2,3"] {
             assert_eq!(hosts_of(&config(hosts)), [config(hosts)], "{hosts}");
         }
+    }
+
+    #[test]
+    fn the_known_one_comes_first_and_the_others_stay_in_their_order() {
+        let [a, b, c] = ["host=a port=1", "host=b port=1", "host=c port=1"].map(|host| {
+            let config: Config = host.parse().unwrap();
+            config
+        });
+        let all = || vec![a.clone(), b.clone(), c.clone()];
+        let order = |known: Option<&Config>| in_order(all(), &a, known);
+        assert_eq!(order(Some(&c)), [c.clone(), a.clone(), b.clone()]);
+        assert_eq!(order(Some(&a)), all());
+        assert_eq!(order(None), all());
+        assert_eq!(order(Some(&config("host=gone"))), all());
     }
 }

@@ -1,6 +1,6 @@
 //! Connect: the settings of a store, and how its connections are made.
 
-use super::addresses::connect_first;
+use super::addresses::{LastAddress, connect_first};
 use super::clock::DatabaseClock;
 use super::leases::{Leases, random_node};
 use super::migrations::PARTITIONS;
@@ -407,10 +407,12 @@ where
     T::TlsConnect: Send,
     <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
 {
+    let last = LastAddress::default();
     Arc::new(move |news, each_max| {
-        let (config, tls) = (config.clone(), tls.clone());
+        let (config, tls, last) = (config.clone(), tls.clone(), last.clone());
         Box::pin(async move {
-            let (client, mut connection) = match connect_first(&config, &tls, each_max).await? {
+            let connected = connect_first(&config, &tls, each_max, &last).await?;
+            let (client, mut connection) = match connected {
                 Ok(connected) => connected,
                 Err(error) => return Some(Err(error)),
             };
@@ -435,6 +437,7 @@ where
                 client,
                 driver: Box::pin(driver),
                 cancel,
+                last,
             }))
         })
     })

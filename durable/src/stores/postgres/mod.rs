@@ -5,6 +5,8 @@ mod addresses;
 pub(crate) mod blocking;
 mod clock;
 mod connect;
+#[cfg(test)]
+mod connection_tests;
 mod done;
 mod floor;
 mod grants;

@@ -3,6 +3,7 @@
 //! The writer's thread owns it. A call runs until it has its answer, or for as long as the user is
 //! patient: while the database restarts, or a standby is promoted, calls wait.
 
+use super::addresses::LastAddress;
 use super::statements::statement::Statement;
 use crate::store::contract::{StoreCause, StoreError};
 use crate::store::why::with_causes;
@@ -88,6 +89,8 @@ pub(super) struct Connected {
     /// What has to be polled for it.
     pub(super) driver: Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>,
     pub(super) cancel: Cancel,
+    /// It is this connection's, until another one is made.
+    pub(super) last: LastAddress,
 }
 
 /// Asks the database, on a connection of its own, to end the statement that runs on another one.
@@ -110,6 +113,7 @@ pub(super) struct Live {
     pub(super) client: Client,
     driver: JoinHandle<Result<(), Error>>,
     cancel: Cancel,
+    last: LastAddress,
     prepared: HashMap<&'static str, Prepared>,
 }
 
@@ -355,6 +359,7 @@ impl Session {
                 client: connected.client,
                 driver: tokio::spawn(connected.driver),
                 cancel: connected.cancel,
+                last: connected.last.clone(),
                 prepared: HashMap::new(),
             };
             let opened = async {
@@ -373,7 +378,11 @@ impl Session {
                 }
                 Ok(live)
             };
-            tokio::time::timeout(answer_max, opened).await.ok()
+            let opened = tokio::time::timeout(answer_max, opened).await.ok();
+            if opened.is_none() {
+                connected.last.forget();
+            }
+            opened
         })
     }
 
@@ -444,6 +453,13 @@ impl Session {
         runtime.block_on(asked) == Some(true)
     }
 
+    /// The database can only be read where it has let in. Another address may have the primary.
+    pub(super) fn forget_address(&self) {
+        if let Some(live) = &self.live {
+            live.last.forget();
+        }
+    }
+
     /// Forgets the connection: the next one is prepared anew.
     pub(super) fn forget(&mut self) {
         self.live = None;
@@ -465,6 +481,7 @@ impl Session {
             answer
         });
         if answer.is_err() {
+            live.last.forget();
             self.live = None;
         }
         answer.ok()
@@ -494,6 +511,10 @@ impl Session {
         patience: &mut Patience,
     ) -> Result<(), StoreError> {
         let trouble = error.as_ref().map_or(Trouble::Lost, trouble);
+        let code = error.as_ref().and_then(Error::code);
+        if code == Some(&SqlState::READ_ONLY_SQL_TRANSACTION) {
+            self.forget_address();
+        }
         self.drop_if_lost(&trouble);
         let wait = match trouble {
             Trouble::Refused if self.live.is_some() => None,

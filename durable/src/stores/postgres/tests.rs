@@ -1,18 +1,12 @@
-//! Tests of what a database is not needed for: its clock between two readings, settings, and a
-//! server that does not answer. And what writes the golden file of the statements.
+//! Tests of what a database is not needed for: its clock between two readings, and settings. And
+//! what writes the golden file of the statements.
 
 use super::clock::ClockBounds;
-use super::connect::{connecting, idle_of, notice_dead};
+use super::connect::{idle_of, notice_dead};
 use super::migrations::schema;
 use super::migrations::steps::STEPS;
-use super::session::{Patience, Session};
 use proptest::prelude::*;
-use std::io::{self, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
-use tokio_postgres::config::SslMode;
 use tokio_postgres::{Config, NoTls};
 
 /// How much chrony slews a clock at most, unless it is told otherwise.
@@ -219,127 +213,6 @@ fn a_transaction_of_a_dead_connection_is_rolled_back_before_patience_ends() {
 fn without_patience_a_transaction_may_stand_for_half_a_lease() {
     let idle = |lease| idle_of(Duration::from_secs(lease), Duration::ZERO).as_millis();
     assert_eq!([1, 15, 60].map(idle), [500, 7_500, 10_000]);
-}
-
-/// The first messages of a client of a server that does not end one statement. Returns what the
-/// client has asked for on its second connection.
-fn serve_one_statement_for_ever(server: TcpListener) -> [u32; 3] {
-    let (mut client, _) = server.accept().unwrap();
-    let_in(&mut client).unwrap();
-    while message(&mut client, 1).unwrap() != b"SELECT slow()\0" {
-        client.write_all(b"C\0\0\0\x08SET\0").unwrap();
-        client.write_all(READY).unwrap();
-    }
-    let (mut other, _) = server.accept().unwrap();
-    let asked = message(&mut other, 0).unwrap();
-    [0, 4, 8].map(|at| u32::from_be_bytes(asked[at..at + 4].try_into().unwrap()))
-}
-
-/// The server is ready for a statement.
-const READY: &[u8] = b"Z\0\0\0\x05I";
-
-/// A message of a client. `head`: the bytes before its length.
-fn message(client: &mut TcpStream, head: usize) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; head + 4];
-    client.read_exact(&mut bytes)?;
-    let len = u32::from_be_bytes(bytes[head..].try_into().unwrap()) as usize;
-    let mut rest = vec![0; len - 4];
-    client.read_exact(&mut rest)?;
-    Ok(rest)
-}
-
-/// Lets a client in: it is authenticated, has the key for a cancel request, and the server is
-/// ready.
-fn let_in(client: &mut TcpStream) -> io::Result<()> {
-    message(client, 0)?;
-    client.write_all(b"R\0\0\0\x08\0\0\0\0")?;
-    client.write_all(b"K\0\0\0\x0c\0\0\0\x07\0\0\0\x09")?;
-    client.write_all(READY)
-}
-
-/// Settings of a client of servers on these ports.
-fn client_of(ports: &[u16]) -> Config {
-    let mut config = Config::new();
-    config.user("shop").ssl_mode(SslMode::Disable);
-    for &port in ports {
-        config.host("127.0.0.1").port(port);
-    }
-    config
-}
-
-/// A session that has no connection yet.
-fn session_of(config: Config) -> Session {
-    let (connect, hour) = (connecting(config, NoTls), Duration::from_secs(3_600));
-    Session::new(connect, "here".into(), Arc::default(), hour, hour).unwrap()
-}
-
-/// A node whose first host is gone silently has to find the second one, which was promoted.
-#[test]
-fn a_host_that_accepts_and_says_nothing_is_passed_over() {
-    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let works = TcpListener::bind("127.0.0.1:0").unwrap();
-    let ports = [&silent, &works].map(|server| server.local_addr().unwrap().port());
-    thread::spawn(move || {
-        for mut client in works.incoming().map_while(Result::ok) {
-            let mut serve = || {
-                let_in(&mut client)?;
-                loop {
-                    message(&mut client, 1)?;
-                    client.write_all(b"C\0\0\0\x08SET\0")?;
-                    client.write_all(READY)?;
-                }
-            };
-            // (Until the client is gone.)
-            let _: io::Result<()> = serve();
-        }
-    });
-    let mut config = client_of(&ports);
-    config.connect_timeout(Duration::from_secs(1));
-    let mut session = session_of(config);
-    // (A second connection in vain, if this machine is very slow, is no mistake.)
-    let mut patience = Patience::new(Duration::from_secs(60));
-    session.ensure(false, &mut patience).unwrap();
-    drop(silent);
-}
-
-/// The server may only be slow: each try would leave it another session.
-#[test]
-fn a_connection_that_could_not_be_set_up_is_closed() {
-    let server = TcpListener::bind("127.0.0.1:0").unwrap();
-    let config = client_of(&[server.local_addr().unwrap().port()]);
-    let hangs = Duration::from_secs(60);
-    let server = thread::spawn(move || {
-        let (mut client, _) = server.accept().unwrap();
-        client.set_read_timeout(Some(hangs)).unwrap();
-        // It says nothing to what comes next.
-        let_in(&mut client).and_then(|()| io::copy(&mut client, &mut io::sink()))
-    });
-    let mut session = session_of(config);
-    session.answer_max = Duration::from_secs(1);
-    let opened = session.ensure(false, &mut Patience::new(Duration::ZERO));
-    assert!(opened.is_err());
-    session.pause(Duration::from_millis(1));
-    let ended = server.join().unwrap();
-    let is_timeout = |error: &io::Error| error.kind() == io::ErrorKind::WouldBlock;
-    assert!(!ended.as_ref().is_err_and(is_timeout), "{ended:?}");
-}
-
-#[test]
-fn a_statement_without_an_answer_is_cancelled_before_it_is_sent_again() {
-    let server = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = server.local_addr().unwrap();
-    let config = client_of(&[address.port()]);
-    let server = thread::spawn(|| serve_one_statement_for_ever(server));
-    let (hour, ms) = (Duration::from_secs(3_600), Duration::from_millis(1));
-    let mut session = session_of(config);
-    session.ensure(false, &mut Patience::new(hour)).unwrap();
-    session.answer_max = ms;
-    let answer = session.once(async |live| live.client.batch_execute("SELECT slow()").await);
-    assert!(answer.is_none());
-    // (The server gets a second connection in any case.)
-    drop(TcpStream::connect(address));
-    // The code of a cancel request, and the key.
-    assert_eq!(server.join().unwrap(), [80_877_102, 7, 9]);
 }
 
 /// Writes the golden file of this version's statements, each with the types of its parameters and

@@ -50,6 +50,7 @@ pub(in crate::stores::postgres) fn wrong_name(schema: &str) -> Option<String> {
 /// hash. A database that does not know these settings is asked no further.
 pub(in crate::stores::postgres) fn check(session: &mut Session) -> Result<(), StoreError> {
     if shown(session, "transaction_read_only")?.is_some_and(|is_so| is_so == "on") {
+        session.forget_address();
         let why = "it can only be read: it is a standby, or `default_transaction_read_only` is set";
         return Err(StoreError::Io(format!("{}: {why}", session.what).into()));
     }

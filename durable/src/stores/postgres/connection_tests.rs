@@ -1,0 +1,279 @@
+//! Tests of connections, with servers that the tests play: one that says nothing, one that refuses,
+//! one that can only be read.
+
+use super::blocking::HandlerDatabase;
+use super::connect::connecting;
+use super::session::{Connect, Patience, Session};
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+use std::time::Duration;
+use tokio_postgres::config::SslMode;
+use tokio_postgres::{Config, NoTls};
+
+/// Long enough to mean that something hangs.
+const HANGS: Duration = Duration::from_secs(60);
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// What a server does with a connection.
+#[derive(Clone, Copy)]
+enum Does {
+    /// It lets it in, and answers. It can only be read, and does not end what is slow.
+    Works,
+    /// It closes it.
+    Ends,
+    /// It takes it, and says nothing.
+    Nothing,
+}
+
+/// A server that a test plays.
+struct Server {
+    port: u16,
+    /// A line for each connection, and one for each statement.
+    said: Receiver<String>,
+}
+
+impl Server {
+    /// What was said since the last time.
+    fn said(&self) -> Vec<String> {
+        self.said.try_iter().collect()
+    }
+
+    /// How many connections have come since.
+    fn connections(&self) -> usize {
+        self.said().iter().filter(|said| *said == NEW).count()
+    }
+}
+
+/// A connection has come.
+const NEW: &str = "a connection";
+
+/// Starts a server that does this with its connections, in their order. With all that come later it
+/// does the last of these.
+fn server(does: &'static [Does]) -> Server {
+    let here = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = here.local_addr().unwrap().port();
+    let (says, said) = mpsc::channel();
+    thread::spawn(move || {
+        let mut kept = Vec::new();
+        for (number, client) in here.incoming().map_while(Result::ok).enumerate() {
+            let says = says.clone();
+            let _ = says.send(NEW.to_owned());
+            match does[number.min(does.len() - 1)] {
+                Does::Works => drop(thread::spawn(move || serve(client, &says))),
+                Does::Ends => drop(client),
+                Does::Nothing => kept.push(client),
+            }
+        }
+    });
+    Server { port, said }
+}
+
+/// Answers until the client is gone.
+fn serve(mut client: TcpStream, says: &Sender<String>) -> io::Result<()> {
+    let_in(&mut client)?;
+    loop {
+        let said = message(&mut client, 1)?;
+        let said = String::from_utf8_lossy(&said).replace('\0', "");
+        let answer = match &*said {
+            "SELECT slow()" => Vec::new(),
+            "SELECT changes()" => error("25006"),
+            _ => b"C\0\0\0\x08SET\0".to_vec(),
+        };
+        let _ = says.send(said);
+        if !answer.is_empty() {
+            client.write_all(&answer)?;
+            client.write_all(READY)?;
+        }
+    }
+}
+
+/// An error of this code.
+fn error(code: &str) -> Vec<u8> {
+    let fields = format!("SERROR\0VERROR\0C{code}\0Mno\0\0");
+    let len = u32::try_from(fields.len() + 4).unwrap();
+    [&b"E"[..], &len.to_be_bytes(), fields.as_bytes()].concat()
+}
+
+/// Does this on a thread of its own. It must not hang.
+fn in_time<T: Send + 'static>(does: impl FnOnce() -> T + Send + 'static) -> T {
+    let (tells, told) = mpsc::channel();
+    thread::spawn(move || tells.send(does()));
+    told.recv_timeout(HANGS).expect("it hangs, or has failed")
+}
+
+/// The first messages of a client of a server that does not end one statement. Returns what the
+/// client has asked for on its second connection.
+fn serve_one_statement_for_ever(server: TcpListener) -> [u32; 3] {
+    let (mut client, _) = server.accept().unwrap();
+    let_in(&mut client).unwrap();
+    while message(&mut client, 1).unwrap() != b"SELECT slow()\0" {
+        client.write_all(b"C\0\0\0\x08SET\0").unwrap();
+        client.write_all(READY).unwrap();
+    }
+    let (mut other, _) = server.accept().unwrap();
+    let asked = message(&mut other, 0).unwrap();
+    [0, 4, 8].map(|at| u32::from_be_bytes(asked[at..at + 4].try_into().unwrap()))
+}
+
+/// The server is ready for a statement.
+const READY: &[u8] = b"Z\0\0\0\x05I";
+
+/// A message of a client. `head`: the bytes before its length.
+fn message(client: &mut TcpStream, head: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; head + 4];
+    client.read_exact(&mut bytes)?;
+    let len = u32::from_be_bytes(bytes[head..].try_into().unwrap()) as usize;
+    let mut rest = vec![0; len - 4];
+    client.read_exact(&mut rest)?;
+    Ok(rest)
+}
+
+/// Lets a client in: it is authenticated, has the key for a cancel request, and the server is
+/// ready.
+fn let_in(client: &mut TcpStream) -> io::Result<()> {
+    message(client, 0)?;
+    client.write_all(b"R\0\0\0\x08\0\0\0\0")?;
+    client.write_all(b"K\0\0\0\x0c\0\0\0\x07\0\0\0\x09")?;
+    client.write_all(READY)
+}
+
+/// Settings of a client of servers on these ports.
+fn client_of(ports: &[u16]) -> Config {
+    let mut config = Config::new();
+    config.user("shop").ssl_mode(SslMode::Disable);
+    for &port in ports {
+        config.host("127.0.0.1").port(port);
+    }
+    config
+}
+
+/// A session that has no connection yet.
+fn session_of(config: Config) -> Session {
+    let (connect, what) = (connecting(config, NoTls), "here".into());
+    Session::new(connect, what, Arc::default(), HOUR, HOUR).unwrap()
+}
+
+/// A node whose first host is gone silently has to find the second one, which was promoted.
+#[test]
+fn a_host_that_accepts_and_says_nothing_is_passed_over() {
+    let servers = [server(&[Does::Nothing]), server(&[Does::Works])];
+    let mut config = client_of(&servers.each_ref().map(|server| server.port));
+    config.connect_timeout(Duration::from_secs(1));
+    let mut session = session_of(config);
+    // (A second connection in vain, if this machine is very slow, is no mistake.)
+    let mut patience = Patience::new(HANGS);
+    session.ensure(false, &mut patience).unwrap();
+}
+
+/// The server may only be slow: each try would leave it another session.
+#[test]
+fn a_connection_that_could_not_be_set_up_is_closed() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let config = client_of(&[server.local_addr().unwrap().port()]);
+    let server = thread::spawn(move || {
+        let (mut client, _) = server.accept().unwrap();
+        client.set_read_timeout(Some(HANGS)).unwrap();
+        // It says nothing to what comes next.
+        let_in(&mut client).and_then(|()| io::copy(&mut client, &mut io::sink()))
+    });
+    let mut session = session_of(config);
+    session.answer_max = Duration::from_secs(1);
+    let opened = session.ensure(false, &mut Patience::new(Duration::ZERO));
+    assert!(opened.is_err());
+    session.pause(Duration::from_millis(1));
+    let ended = server.join().unwrap();
+    let is_timeout = |error: &io::Error| error.kind() == io::ErrorKind::WouldBlock;
+    assert!(!ended.as_ref().is_err_and(is_timeout), "{ended:?}");
+}
+
+#[test]
+fn a_statement_without_an_answer_is_cancelled_before_it_is_sent_again() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    let config = client_of(&[address.port()]);
+    let server = thread::spawn(|| serve_one_statement_for_ever(server));
+    let mut session = session_of(config);
+    session.ensure(false, &mut Patience::new(HANGS)).unwrap();
+    session.answer_max = Duration::from_millis(1);
+    let answer = session.once(async |live| live.client.batch_execute("SELECT slow()").await);
+    assert!(answer.is_none());
+    // (The server gets a second connection in any case.)
+    drop(TcpStream::connect(address));
+    // The code of a cancel request, and the key.
+    assert_eq!(server.join().unwrap(), [80_877_102, 7, 9]);
+}
+
+/// A session that gives each address an hour. It has its first connection.
+fn patient(connect: &Connect) -> Session {
+    let connect = connect.clone();
+    let mut session = Session::new(connect, "here".into(), Arc::default(), HOUR, HOUR).unwrap();
+    session.answer_max = HOUR;
+    session.ensure(false, &mut Patience::new(HANGS)).unwrap();
+    session
+}
+
+/// What connects to these two, and gives each an hour.
+fn connect_to(servers: &[Server; 2]) -> Connect {
+    let mut config = client_of(&servers.each_ref().map(|server| server.port));
+    config.connect_timeout(HOUR);
+    connecting(config, NoTls)
+}
+
+/// The first host is dead. Each connection would wait for it, longer than the leases last.
+#[test]
+fn the_address_that_let_in_last_is_tried_first() {
+    let servers = [server(&[Does::Ends, Does::Nothing]), server(&[Does::Works])];
+    let connect = connect_to(&servers);
+    in_time(move || {
+        let mut session = patient(&connect);
+        session.forget();
+        session.ensure(false, &mut Patience::new(HANGS)).unwrap();
+        let handlers = HandlerDatabase::new(connect, Arc::default(), HOUR, HOUR);
+        drop(handlers.connect().unwrap());
+    });
+    let connections = servers.map(|server| server.connections());
+    assert_eq!(connections, [1, 3]);
+}
+
+/// Its server starts anew, and refuses meanwhile.
+#[test]
+fn the_address_that_let_in_last_is_tried_again_while_others_say_nothing() {
+    let servers = [
+        server(&[Does::Ends, Does::Nothing]),
+        server(&[Does::Works, Does::Ends, Does::Ends, Does::Works]),
+    ];
+    let connect = connect_to(&servers);
+    in_time(move || {
+        let mut session = patient(&connect);
+        session.forget();
+        session.ensure(false, &mut Patience::new(HANGS)).unwrap();
+    });
+    let [_, second] = servers.map(|server| server.connections());
+    assert_eq!(second, 4);
+}
+
+/// A standby lets in, and so does a server whose disk hangs. The order is that of the string then.
+#[test]
+fn an_address_that_is_no_good_is_not_the_first_one() {
+    for statement in ["SELECT changes()", "SELECT slow()"] {
+        let servers = [server(&[Does::Ends, Does::Works]), server(&[Does::Works])];
+        let connect = connect_to(&servers);
+        in_time(move || {
+            let mut session = patient(&connect);
+            if statement == "SELECT slow()" {
+                session.answer_max = Duration::from_millis(1);
+            }
+            let answer = session.once(async |live| live.client.batch_execute(statement).await);
+            session.answer_max = HOUR;
+            let error = answer.and_then(Result::err);
+            session.after(error, &mut Patience::new(HANGS)).unwrap();
+            session.ensure(false, &mut Patience::new(HANGS)).unwrap();
+        });
+        let [first, _] = servers.map(|server| server.connections());
+        assert_eq!(first, 2, "{statement}");
+    }
+}
