@@ -3,7 +3,7 @@
 //! the crate `postgres`.
 
 use super::acknowledge::{AckError, AckSettings, acknowledge, answered};
-use super::session::{CLIENT_CHECK, Connect, Texts, set};
+use super::session::{ANSWER_MAX, CLIENT_CHECK, Connect, Texts, set};
 use crate::store::write::Write;
 use std::error::Error as StdError;
 use std::fmt;
@@ -388,10 +388,9 @@ impl HandlerDatabase {
             .enable_all()
             .build()?;
         let connect = async {
-            let Some(connected) = (self.connect)(Arc::new(|| {}), CONNECT_MAX).await else {
-                return Err("no address of PostgreSQL has answered".into());
-            };
-            let connected = connected?;
+            // (An address has as long as for a node: so one that is dead leaves time for others.)
+            let connected = (self.connect)(Arc::new(|| {}), ANSWER_MAX).await;
+            let connected = connected.ok_or("no address of PostgreSQL has answered")??;
             let driver = tokio::spawn(connected.driver);
             set(&connected.client, CLIENT_CHECK)
                 .await

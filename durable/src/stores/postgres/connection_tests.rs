@@ -3,11 +3,11 @@
 
 use super::blocking::HandlerDatabase;
 use super::connect::connecting;
-use super::session::{Connect, Patience, Session};
+use super::session::{ANSWER_MAX, Connect, Patience, Session};
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 use tokio_postgres::config::SslMode;
@@ -276,4 +276,20 @@ fn an_address_that_is_no_good_is_not_the_first_one() {
         let [first, _] = servers.map(|server| server.connections());
         assert_eq!(first, 2, "{statement}");
     }
+}
+
+/// An address that is dead leaves a handler time for others.
+#[test]
+fn handlers_give_an_address_no_longer_than_nodes_do() {
+    let given = Arc::new(Mutex::new(None));
+    let connect: Connect = {
+        let given = given.clone();
+        Arc::new(move |_, each_max| {
+            *given.lock().unwrap() = Some(each_max);
+            Box::pin(async { None })
+        })
+    };
+    let handlers = HandlerDatabase::new(connect, Arc::default(), HOUR, HOUR);
+    assert!(handlers.connect().is_err());
+    assert_eq!(*given.lock().unwrap(), Some(ANSWER_MAX));
 }
