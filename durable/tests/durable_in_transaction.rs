@@ -398,6 +398,30 @@ fn a_handlers_statement_ends_when_its_node_is_gone() {
     node.stop().unwrap();
 }
 
+/// The machine of a handler's node may be lost. (A session without TCP has no keepalives.)
+#[test]
+fn the_server_of_a_handler_sends_keepalives() {
+    let Some(schema) = Schema::new("keepalives") else {
+        return;
+    };
+    let (tells, told) = mpsc::channel();
+    let node = Durable::builder(schema.store())
+        .on_in_transaction("work", move |_, transaction| {
+            let shown = "SELECT inet_client_addr() IS NULL, current_setting('tcp_keepalives_idle'),
+                current_setting('tcp_keepalives_interval'), current_setting('tcp_keepalives_count')";
+            let row = transaction.query_one(shown, &[])?;
+            let times: [String; 3] = [1, 2, 3].map(|column| row.get(column));
+            tells.send((row.get::<_, bool>(0), times))?;
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    node.schedule("work", MS, "").unwrap();
+    let (is_local, times) = next(&told);
+    node.stop().unwrap();
+    assert_eq!(times, if is_local { ["0"; 3] } else { ["15", "5", "3"] });
+}
+
 #[test]
 fn each_call_at_one_time_has_a_connection_that_is_kept() {
     let Some(schema) = Schema::new("kept") else {

@@ -3,7 +3,7 @@
 //! the crate `postgres`.
 
 use super::acknowledge::{AckError, AckSettings, acknowledge, answered};
-use super::session::{ANSWER_MAX, CLIENT_CHECK, Connect, Texts, set};
+use super::session::{ANSWER_MAX, CLIENT_CHECK, Connect, Texts, set_all};
 use crate::store::write::Write;
 use std::error::Error as StdError;
 use std::fmt;
@@ -392,7 +392,7 @@ impl HandlerDatabase {
             let connected = (self.connect)(Arc::new(|| {}), ANSWER_MAX).await;
             let connected = connected.ok_or("no address of PostgreSQL has answered")??;
             let driver = tokio::spawn(connected.driver);
-            set(&connected.client, CLIENT_CHECK)
+            set_all(&connected.client, [CLIENT_CHECK], &connected.keepalives)
                 .await
                 .inspect_err(|_| driver.abort())?;
             Ok::<_, Box<dyn StdError + Send + Sync>>(connected.client)

@@ -386,6 +386,29 @@ pub(super) fn notice_dead(config: &mut Config) {
     }
 }
 
+/// What a session sets for its server to notice a client that has died silently, in the time in
+/// which the client notices the server: the server's system takes two hours otherwise, on Linux.
+/// The greatest numbers are those that Linux takes.
+fn keepalives_of(config: &Config) -> Vec<String> {
+    if !config.get_keepalives() {
+        return Vec::new();
+    }
+    let seconds = |time: Duration| time.as_secs().clamp(1, 32_767);
+    let all = [
+        ("idle", Some(seconds(config.get_keepalives_idle()))),
+        ("interval", config.get_keepalives_interval().map(seconds)),
+        (
+            "count",
+            config
+                .get_keepalives_retries()
+                .map(|count| u64::from(count).clamp(1, 127)),
+        ),
+    ];
+    all.into_iter()
+        .filter_map(|(name, number)| Some(format!("SET tcp_keepalives_{name} = {}", number?)))
+        .collect()
+}
+
 /// What errors call the database.
 fn describe(config: &Config) -> Arc<str> {
     use tokio_postgres::config::Host;
@@ -407,9 +430,10 @@ where
     T::TlsConnect: Send,
     <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
 {
-    let last = LastAddress::default();
+    let (last, keepalives) = (LastAddress::default(), keepalives_of(&config));
     Arc::new(move |news, each_max| {
         let (config, tls, last) = (config.clone(), tls.clone(), last.clone());
+        let keepalives = keepalives.clone();
         Box::pin(async move {
             let connected = connect_first(&config, &tls, each_max, &last).await?;
             let (client, mut connection) = match connected {
@@ -437,6 +461,7 @@ where
                 client,
                 driver: Box::pin(driver),
                 cancel,
+                keepalives,
                 last,
             }))
         })

@@ -2,7 +2,7 @@
 //! one that can only be read.
 
 use super::blocking::HandlerDatabase;
-use super::connect::connecting;
+use super::connect::{connecting, notice_dead};
 use super::session::{ANSWER_MAX, Connect, Patience, Session};
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -21,7 +21,8 @@ const HOUR: Duration = Duration::from_secs(3_600);
 /// What a server does with a connection.
 #[derive(Clone, Copy)]
 enum Does {
-    /// It lets it in, and answers. It can only be read, and does not end what is slow.
+    /// It lets it in, and answers. It has no keepalives, can only be read, and does not end what is
+    /// slow.
     Works,
     /// It closes it.
     Ends,
@@ -81,6 +82,7 @@ fn serve(mut client: TcpStream, says: &Sender<String>) -> io::Result<()> {
         let answer = match &*said {
             "SELECT slow()" => Vec::new(),
             "SELECT changes()" => error("25006"),
+            keepalive if keepalive.contains("keepalives") => error("XX000"),
             _ => b"C\0\0\0\x08SET\0".to_vec(),
         };
         let _ = says.send(said);
@@ -292,4 +294,41 @@ fn handlers_give_an_address_no_longer_than_nodes_do() {
     let handlers = HandlerDatabase::new(connect, Arc::default(), HOUR, HOUR);
     assert!(handlers.connect().is_err());
     assert_eq!(*given.lock().unwrap(), Some(ANSWER_MAX));
+}
+
+/// A server keeps the sessions of a machine that is lost, until it notices that. One that does not
+/// take the settings is as good as without them.
+#[test]
+fn servers_are_to_notice_clients_that_are_gone() {
+    let servers = server(&[Does::Works]);
+    let connect_by = |change: fn(&mut Config)| {
+        let mut config = client_of(&[servers.port]);
+        notice_dead(&mut config);
+        change(&mut config);
+        connecting(config, NoTls)
+    };
+    let keepalives = || {
+        let said = servers.said();
+        let keepalives = said.into_iter().filter(|said| said.contains("keepalives"));
+        keepalives.collect::<Vec<_>>()
+    };
+    let wanted = |idle: u64| {
+        vec![
+            format!("SET tcp_keepalives_idle = {idle}"),
+            "SET tcp_keepalives_interval = 5".to_owned(),
+            "SET tcp_keepalives_count = 3".to_owned(),
+        ]
+    };
+    let connect = connect_by(|_| {});
+    drop(patient(&connect));
+    assert_eq!(keepalives(), wanted(15));
+    let handlers = HandlerDatabase::new(connect, Arc::default(), HOUR, HOUR);
+    drop(handlers.connect().unwrap());
+    assert_eq!(keepalives(), wanted(15));
+    // As for the client's end.
+    let connect = connect_by(|config| _ = config.keepalives_idle(Duration::from_secs(60)));
+    drop(patient(&connect));
+    assert_eq!(keepalives(), wanted(60));
+    drop(patient(&connect_by(|config| _ = config.keepalives(false))));
+    assert!(keepalives().is_empty());
 }

@@ -4,7 +4,7 @@
 //! later.
 
 use super::clock::DatabaseClock;
-use super::session::{Connect, News};
+use super::session::{Connect, News, set_all};
 use crate::sync::ThreadBuilder;
 use futures_util::future::{Either, select};
 use std::pin::pin;
@@ -111,6 +111,8 @@ async fn hear(
     let connected = connect(news.clone(), ANSWER_MAX).await?.ok()?;
     let client = connected.client;
     let mut driver = Driver(tokio::spawn(connected.driver));
+    let set = timeout(ANSWER_MAX, set_all(&client, [], &connected.keepalives));
+    set.await.ok()?.ok()?;
     let listen = format!("LISTEN {channel}");
     let listens = timeout(ANSWER_MAX, client.batch_execute(&listen)).await;
     // (Where the database says that it has no channels, the clock is read all the same.)

@@ -8,7 +8,7 @@ use super::statements::statement::Statement;
 use crate::store::contract::{StoreCause, StoreError};
 use crate::store::why::with_causes;
 use crate::time::Clock;
-use futures_util::future::try_join_all;
+use futures_util::future::{try_join, try_join_all};
 use std::collections::HashMap;
 use std::future::Future;
 use std::ops::RangeInclusive;
@@ -56,7 +56,7 @@ const SETTINGS: [&str; 8] = [
 
 /// Sets a setting of a session. A database that has no such setting, or lets nobody set it, does
 /// without.
-pub(super) async fn set(client: &Client, setting: &str) -> Result<(), Error> {
+async fn set(client: &Client, setting: &str) -> Result<(), Error> {
     let refused = [
         &SqlState::INSUFFICIENT_PRIVILEGE,
         &SqlState::CANT_CHANGE_RUNTIME_PARAM,
@@ -66,6 +66,22 @@ pub(super) async fn set(client: &Client, setting: &str) -> Result<(), Error> {
         Err(error) if !is_unknown(&error) => Err(error),
         _ => Ok(()),
     }
+}
+
+/// Sets all of these, in one round trip. Whatever the server says to the keepalives, the session
+/// does without.
+pub(super) async fn set_all<'a>(
+    client: &Client,
+    settings: impl IntoIterator<Item = &'a str>,
+    keepalives: &[String],
+) -> Result<(), Error> {
+    let settings = settings.into_iter().map(|setting| set(client, setting));
+    let keepalives = keepalives.iter().map(|setting| async move {
+        let is_set = client.batch_execute(setting).await;
+        is_set.or_else(|error| error.code().map(|_| ()).ok_or(error))
+    });
+    let set = try_join(try_join_all(settings), try_join_all(keepalives));
+    set.await.map(drop)
 }
 
 /// Whether a database has no such statement, setting or function: it is not PostgreSQL, or an older
@@ -89,6 +105,8 @@ pub(super) struct Connected {
     /// What has to be polled for it.
     pub(super) driver: Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>,
     pub(super) cancel: Cancel,
+    /// What its session sets, besides what is its own.
+    pub(super) keepalives: Vec<String>,
     /// It is this connection's, until another one is made.
     pub(super) last: LastAddress,
 }
@@ -363,11 +381,9 @@ impl Session {
                 prepared: HashMap::new(),
             };
             let opened = async {
-                for setting in SETTINGS {
-                    set(&live.client, setting).await?;
-                }
                 // A node that stands still in a transaction has leases locked, which others want.
-                set(&live.client, &idle).await?;
+                let settings = SETTINGS.into_iter().chain([idle.as_str()]);
+                set_all(&live.client, settings, &connected.keepalives).await?;
                 if is_prepared {
                     let prepare = texts.iter().map(|(&sql, text)| {
                         let client = &live.client;
