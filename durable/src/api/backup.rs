@@ -18,6 +18,13 @@ impl DurableClient {
     /// fired or were cancelled since are in it. It fires them, so do not open the copy beside the
     /// store unless that is wanted; [`Redb::check`](crate::Redb::check) reads it and fires nothing.
     ///
+    /// The copy has the mode of the store's file, as far as the process's umask allows. It belongs
+    /// to the process's user and to a group of that user, and if that is not the group of the file,
+    /// its rights are less: nobody may read the copy who may not read the file. A copy of a file
+    /// with a POSIX ACL is for its owner alone (on Linux; other systems, and ACLs of NFSv4, are not
+    /// asked). If the folder of the copy has a default ACL, what that allows comes on top, within
+    /// the rights of the file's group.
+    ///
     /// The call blocks its thread. It reads all of the store, and rests as long as it works, so
     /// that commits of the store do not wait for the disk: some two seconds for a million timers.
     /// Meanwhile the file does not use pages again that the copy still needs, so it may grow by

@@ -26,7 +26,6 @@ use redb::{
     AccessGuard, Database, Error, Key, MultimapTableHandle, ReadTransaction, ReadableDatabase,
     TableDefinition, TableHandle, Value,
 };
-use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -175,8 +174,7 @@ pub(super) fn whole(
     new: &Path,
 ) -> Result<BackupReport, StoreError> {
     let backend = open::storage(what, path, cache_bytes)?;
-    let there = fs::metadata(path).map_err(|error| io_error(what, error))?;
-    let rights = Rights::of(&there);
+    let rights = Rights::at(path).map_err(|error| io_error(what, error))?;
     let copy = || {
         let database = Database::builder()
             .set_cache_size(cache_bytes)

@@ -30,6 +30,28 @@ fn forget(file: &File) {
 #[cfg(not(all(target_os = "linux", not(wheelwork_no_linux))))]
 fn forget(_: &File) {}
 
+/// Whether a file may have a POSIX ACL. Its mode says little then: the rights of the group are the
+/// most that the list gives to anybody it names, and others may have rights that one of these has
+/// not. A file is taken to have one if the system does not say.
+#[cfg(all(target_os = "linux", not(wheelwork_no_linux)))]
+pub(crate) fn may_have_acl(file: &File) -> bool {
+    use std::os::fd::AsRawFd;
+    let (name, nowhere) = (c"system.posix_acl_access", std::ptr::null_mut());
+    // SAFETY: the descriptor is open as long as `file`, the name ends with a zero, and with a size
+    // of 0 the call writes nothing.
+    let len = unsafe { libc::fgetxattr(file.as_raw_fd(), name.as_ptr(), nowhere, 0) };
+    let has_none = [libc::ENODATA, libc::EOPNOTSUPP];
+    let error = io::Error::last_os_error().raw_os_error();
+    len >= 0 || !error.is_some_and(|error| has_none.contains(&error))
+}
+
+/// Other systems are not asked.
+#[cfg(not(all(target_os = "linux", not(wheelwork_no_linux))))]
+#[cfg_attr(not(unix), expect(dead_code))]
+pub(crate) fn may_have_acl(_: &File) -> bool {
+    false
+}
+
 /// A reserve of room for a file: from where, beyond all that a file has, and up to how much. In
 /// bytes.
 #[cfg(all(target_os = "linux", not(wheelwork_no_linux)))]

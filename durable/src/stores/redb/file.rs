@@ -90,7 +90,7 @@ impl OpenPath {
 
     /// What others may do with the file.
     pub(super) fn rights(&self) -> Rights {
-        (self.file.metadata()).map_or(Rights::PRIVATE, |there| Rights::of(&there))
+        Rights::of(&self.file).unwrap_or(Rights::PRIVATE)
     }
 
     /// How the file is now.

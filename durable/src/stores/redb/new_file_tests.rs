@@ -331,14 +331,82 @@ fn another_group_gets_no_rights() {
     let folder = Folder::new("new-group");
     let path = folder.0.join("file");
     let file = File::create(&path).unwrap();
-    let all = || fs::set_permissions(&path, fs::Permissions::from_mode(0o664));
+    let set = |mode| fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
     let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o777;
-    all().unwrap();
-    let rights = Rights::of(&fs::metadata(&path).unwrap());
-    rights.keep_from_others(&file).unwrap();
-    assert_eq!(mode(), 0o664);
-    rights.of_another_group().keep_from_others(&file).unwrap();
-    assert_eq!(mode(), 0o604);
+    // (The members of the former group are others now. What it had not, they do not get.)
+    for (own, kept) in [(0o664, 0o604), (0o604, 0o600), (0o647, 0o604)] {
+        set(own);
+        let rights = Rights::of(&file).unwrap();
+        rights.keep_from_others(&file).unwrap();
+        assert_eq!(mode(), own);
+        rights.of_another_group().keep_from_others(&file).unwrap();
+        assert_eq!(mode(), kept, "{own:o}");
+    }
+}
+
+/// A file with this ACL: one user may read it, and the file's group may not. Its mode says that the
+/// group may. `false`: its file system has no ACLs.
+#[cfg(all(target_os = "linux", not(wheelwork_no_linux)))]
+fn let_one_user_read(path: &Path) -> bool {
+    use std::os::unix::ffi::OsStrExt;
+    const NOBODY: u32 = u32::MAX;
+    // The owner, a user, the group, the mask, others: tag, rights, number.
+    let entries = [
+        (0x01, 6, NOBODY),
+        (0x02, 4, 12_345),
+        (0x04, 0, NOBODY),
+        (0x10, 4, NOBODY),
+        (0x20, 0, NOBODY),
+    ];
+    let mut acl = 2_u32.to_le_bytes().to_vec();
+    for (tag, rights, number) in entries {
+        acl.extend(u16::to_le_bytes(tag));
+        acl.extend(u16::to_le_bytes(rights));
+        acl.extend(u32::to_le_bytes(number));
+    }
+    let path = std::ffi::CString::new(path.as_os_str().as_bytes()).unwrap();
+    let name = c"system.posix_acl_access";
+    // SAFETY: both texts end with a zero, and the call reads as many bytes as `acl` has.
+    let set = unsafe {
+        libc::setxattr(
+            path.as_ptr(),
+            name.as_ptr(),
+            acl.as_ptr().cast(),
+            acl.len(),
+            0,
+        )
+    };
+    let error = io::Error::last_os_error();
+    let is_known = error.raw_os_error() != Some(libc::EOPNOTSUPP);
+    assert!(set == 0 || !is_known, "{error}");
+    set == 0
+}
+
+/// The copy would be for a group that may not read the file.
+#[test]
+#[cfg(all(target_os = "linux", not(wheelwork_no_linux)))]
+fn a_copy_of_a_file_with_an_acl_is_for_its_owner() {
+    use crate::store::contract::Snapshot;
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new("new-acl");
+    let path = folder.0.join("timers.redb");
+    let (mut store, _) = store(&path);
+    let mode = |name: &str| {
+        let there = fs::metadata(folder.0.join(name)).unwrap();
+        there.permissions().mode() & 0o777
+    };
+    if !let_one_user_read(&path) {
+        println!("left out: there are no ACLs in {}", folder.0.display());
+        return;
+    }
+    assert_eq!(mode("timers.redb"), 0o640, "it is the mask");
+    let snapshot: Box<dyn Snapshot> = store.snapshot().unwrap().unwrap();
+    snapshot.copy(&folder.0.join("backup.redb")).unwrap();
+    drop(store);
+    Redb::salvage(&path, folder.0.join("sound.redb")).unwrap();
+    for name in ["backup.redb", "sound.redb"] {
+        assert_eq!(mode(name), 0o600, "{name}");
+    }
 }
 
 /// Another process has taken what this one writes for something that is left of a third one.

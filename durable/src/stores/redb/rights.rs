@@ -1,7 +1,10 @@
 //! Rights: what others may do with a file, and with one that is made of it.
 
-use std::fs::{File, Metadata, OpenOptions};
+#[cfg(unix)]
+use super::disk::may_have_acl;
+use std::fs::{File, OpenOptions};
 use std::io;
+use std::path::Path;
 
 /// What others may do with a new file.
 #[derive(Clone, Copy)]
@@ -19,19 +22,29 @@ impl Rights {
         group: None,
     };
 
-    /// What they may do with this file. (Its owner has to write the new one.)
+    /// What they may do with this file. (Its owner has to write the new one.) No mode says what an
+    /// ACL does, so that of the new one is for its owner then.
     #[cfg(unix)]
-    pub(super) fn of(file: &Metadata) -> Self {
+    pub(super) fn of(file: &File) -> io::Result<Self> {
         use std::os::unix::fs::MetadataExt;
-        Self {
-            mode: file.mode() & 0o777 | 0o600,
-            group: Some(file.gid()),
+        if may_have_acl(file) {
+            return Ok(Self::PRIVATE);
         }
+        let there = file.metadata()?;
+        Ok(Self {
+            mode: there.mode() & 0o777 | 0o600,
+            group: Some(there.gid()),
+        })
     }
 
     #[cfg(not(unix))]
-    pub(super) fn of(_: &Metadata) -> Self {
-        Self::PRIVATE
+    pub(super) fn of(_: &File) -> io::Result<Self> {
+        Ok(Self::PRIVATE)
+    }
+
+    /// The same for the file that is there.
+    pub(super) fn at(path: &Path) -> io::Result<Self> {
+        Self::of(&File::open(path)?)
     }
 
     #[cfg(unix)]
@@ -42,17 +55,18 @@ impl Rights {
     #[cfg(not(unix))]
     pub(super) fn set(self, _: &mut OpenOptions) {}
 
-    /// Takes the rights of a group from a new file that belongs to another group. (It is empty
-    /// still.)
+    /// Takes rights from a new file that belongs to another group: those of the group, and those of
+    /// others that the former group has not, whose members are others now. (It is empty still.)
     #[cfg(unix)]
     pub(super) fn keep_from_others(self, file: &File) -> io::Result<()> {
         use std::os::unix::fs::{MetadataExt, PermissionsExt};
         let there = file.metadata()?;
-        if self.group == Some(there.gid()) || there.mode() & 0o070 == 0 {
+        let mode = there.mode() & 0o777;
+        let kept = mode & (0o700 | self.mode >> 3 & 0o007);
+        if self.group == Some(there.gid()) || kept == mode {
             return Ok(());
         }
-        let mode = there.mode() & 0o707;
-        file.set_permissions(PermissionsExt::from_mode(mode))
+        file.set_permissions(PermissionsExt::from_mode(kept))
     }
 
     #[cfg(not(unix))]

@@ -33,7 +33,6 @@ use crate::store::row::{DurableId, StoreTime};
 use crate::time::system_time;
 use redb::{StorageBackend, TableHandle};
 use std::collections::BTreeMap;
-use std::fs;
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
@@ -67,7 +66,8 @@ pub struct SalvageReport {
 
 impl Redb {
     /// Saves what is left of a damaged file that no program has open, in a new file. The damaged
-    /// one stays as it is.
+    /// one stays as it is. Others may do with the new file what they may do with that one, at most,
+    /// as with a [backup](crate::DurableClient::backup).
     ///
     /// If all pages that lead to a timer are sound, the timer is in the new file as it was. (For a
     /// timer that was armed or moved lately, the table of tombstones has to be sound too.) A timer
@@ -138,7 +138,7 @@ impl Redb {
         if let Some(floor) = salvage.floor.filter(|&floor| floor > FORMAT) {
             return Err(refused.unwrap_or(StoreError::Version((&*what).into(), floor)));
         }
-        let rights = Rights::of(&fs::metadata(damaged).map_err(io)?);
+        let rights = Rights::at(damaged).map_err(io)?;
         let mut file = NewFile::begin(new, rights, Speed::Full)?;
         salvage.fill(&mut file)?;
         if salvage.is_empty() {
