@@ -339,6 +339,32 @@ fn a_step_that_is_in_the_way_of_a_transaction_for_ever_names_it() {
     assert!(error.to_string().contains(&says), "{error}");
 }
 
+/// A report has read tables that the step does not lock, for longer. An operator would end it.
+#[test]
+fn a_transaction_on_other_tables_is_in_nobodys_way_and_is_not_named() {
+    let Some(schema) = of_3("elsewhere") else {
+        return;
+    };
+    let (mut report, mut long) = (schema.client(), schema.client());
+    let mut report = report.transaction().unwrap();
+    for table in ["gate", "meta", "watermark"] {
+        let read = schema.sql(&format!("SELECT FROM {{s}}.{table}"));
+        report.query(&read, &[]).unwrap();
+    }
+    let mut long = long.transaction().unwrap();
+    let letters = schema.sql("SELECT pg_backend_pid(), count(*) FROM {s}.dead");
+    let pid: i32 = long.query_one(&letters, &[]).unwrap().get(0);
+    let builder = schema.builder(&schema.database);
+    let error = builder.patience(Duration::from_millis(500)).connect();
+    let error = error.unwrap_err();
+    assert!(
+        matches!(error, StoreError::NeedsMigration(_, 4)),
+        "{error:?}"
+    );
+    let says = format!("a transaction of pid {pid} has used dead for ");
+    assert!(error.to_string().contains(&says), "{error}");
+}
+
 /// PostgreSQL shows a role that is no superuser the locks of others, and not their times.
 #[test]
 fn a_transaction_of_another_role_that_is_in_the_way_is_named_too() {

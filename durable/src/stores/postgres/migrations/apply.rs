@@ -164,16 +164,40 @@ pub(super) fn is_in_the_way(error: &Error) -> bool {
     trouble(error) == Trouble::Conflict
 }
 
-/// Which transaction has used the schema's tables for longest, in a few words. The last try has
-/// waited for 50 ms, so no later one was in its way. Of one whose times are not seen nothing is
-/// known: it stands behind those that have lasted for a second, and before shorter ones.
-pub(super) async fn in_the_way(live: &Live, schema: &str) -> Option<String> {
+/// The tables that a step needs for itself, as SQL has a list of texts. A transaction that uses one
+/// of them is in its way.
+fn tables_of(step: &Step) -> String {
+    let altered = step.locks.iter().filter_map(|sql| {
+        let (_, rest) = sql.split_once("{s}.")?;
+        rest.split_whitespace().next()
+    });
+    // (FloorRaise locks it.)
+    altered
+        .chain(step.breaks.map(|_| "node"))
+        .fold(NO_TABLES.to_owned(), |all, table| all + ", '" + table + "'")
+}
+
+/// The same if no table is known: no table has this name.
+const NO_TABLES: &str = "''";
+
+/// Which transaction has been in the way of a step for longest, in a few words. One that uses other
+/// tables of the schema is in nobody's way. The last try has waited for 50 ms, so no later one was
+/// in its way. Of one whose times are not seen nothing is known: it stands behind those that have
+/// lasted for a second, and before shorter ones. `step`: `None` if it is not known which tables
+/// were to be locked.
+pub(super) async fn in_the_way(live: &Live, schema: &str, step: Option<&Step>) -> Option<String> {
+    let tables = step.map_or_else(|| NO_TABLES.to_owned(), tables_of);
+    // (A step locks a row of `meta`, and changes one of `setting` that only steps change.)
     let longest = format!(
         "SELECT l.pid, c.relname::text, extract(epoch FROM now() - a.xact_start)::bigint
         FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_class c ON c.oid = l.relation
             JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
             LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
         WHERE l.granted AND n.nspname = '{schema}' AND c.relkind = 'r'
+            AND (c.relname IN ({tables})
+                OR c.relname = 'meta' AND l.mode <> 'AccessShareLock'
+                OR c.relname = 'setting' AND l.mode IN ('ShareLock', 'ShareRowExclusiveLock',
+                    'ExclusiveLock', 'AccessExclusiveLock'))
             AND l.pid IS DISTINCT FROM pg_backend_pid()
             AND (a.xact_start IS NULL OR a.xact_start < now() - interval '50 ms')
         ORDER BY CASE WHEN a.xact_start < now() - interval '1 s' THEN 0

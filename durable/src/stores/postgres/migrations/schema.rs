@@ -502,7 +502,9 @@ fn gave_up(session: &mut Session, wanted: &Wanted<'_>, error: Error, step: i64) 
         return session.error(error);
     }
     let schema = wanted.schema;
-    let way = session.once(async |live| Ok(apply::in_the_way(live, schema).await));
+    // (0: the schema was to be made, or could not be read.)
+    let tried = wanted.steps.iter().find(|next| step > 0 && next.to > step);
+    let way = session.once(async |live| Ok(apply::in_the_way(live, schema, tried).await));
     let way = match way {
         Some(Ok(Some(way))) => way,
         // (Short ones may have been in the way, in turn.)
