@@ -51,10 +51,12 @@ const PAYLOAD_MAX: usize = 64 << 20;
 /// clock counts.
 ///
 /// While the database does not answer (it restarts, or a standby is promoted) nothing more is
-/// handed out, calls wait, and nothing is lost. (What was handed out before may begin until the
-/// leases end.) After [`patience`](crate::PostgresBuilder::patience) the store has failed: calls
-/// are refused ([`DurableError::Unavailable`](crate::DurableError::Unavailable)), and the node
-/// tries to come back by itself, unless [`heals`](crate::DurableBuilder::heals) says otherwise.
+/// handed out, and calls wait. (What was handed out before may begin until the leases end.) A
+/// restart loses nothing. What the promoted standby had not received [is
+/// lost](crate::guide::fleet#what-a-failover-loses). After
+/// [`patience`](crate::PostgresBuilder::patience) the store has failed: calls are refused
+/// ([`DurableError::Unavailable`](crate::DurableError::Unavailable)), and the node tries to come
+/// back by itself, unless [`heals`](crate::DurableBuilder::heals) says otherwise.
 ///
 /// # Example
 /// ```
