@@ -47,7 +47,8 @@ pub struct PostgresBuilder {
 
 impl Postgres {
     /// Connects without TLS, to a connection string (`host=.. user=.. dbname=..`) or a URL
-    /// (`postgres://..`). Several hosts are tried in turn, each for 10 s at most, unless
+    /// (`postgres://..`). If there are several addresses, of several hosts or of one name, they are
+    /// tried in turn, each for 10 s at most, and a lookup of a name takes as long at most, unless
     /// `connect_timeout` says otherwise. If the tables are not there, they are made, in the schema
     /// `wheelwork`. If an earlier version of this library has made them, they get what they lack,
     /// while other nodes work with them.
