@@ -30,9 +30,9 @@ impl Redb {
     /// the disk has no room for both, the pages of the old file are moved to its front, which frees
     /// less.
     ///
-    /// Owner and mode of the file stay. (Entries of a POSIX ACL do not: if there are some, the
-    /// file's group has the rights of the mask afterwards.) It takes about 4 s for a million
-    /// timers.
+    /// Owner and mode of the file stay, and on Linux its POSIX ACL, too. (Other systems are not
+    /// asked for an ACL: it is lost there, and the file's group may have the rights of the mask
+    /// afterwards.) It takes about 4 s for a million timers.
     ///
     /// # Errors
     /// As [`open`](Self::open), for a file that must be there; a table that this version does not

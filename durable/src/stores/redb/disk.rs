@@ -30,19 +30,52 @@ fn forget(file: &File) {
 #[cfg(not(all(target_os = "linux", not(wheelwork_no_linux))))]
 fn forget(_: &File) {}
 
+/// The name by which Linux has the POSIX ACL of a file, and the most bytes that it has.
+#[cfg(all(target_os = "linux", not(wheelwork_no_linux)))]
+const ACL: (&std::ffi::CStr, usize) = (c"system.posix_acl_access", 1 << 16);
+
 /// Whether a file may have a POSIX ACL. Its mode says little then: the rights of the group are the
 /// most that the list gives to anybody it names, and others may have rights that one of these has
 /// not. A file is taken to have one if the system does not say.
 #[cfg(all(target_os = "linux", not(wheelwork_no_linux)))]
 pub(crate) fn may_have_acl(file: &File) -> bool {
+    !matches!(acl_of(file), Ok(None))
+}
+
+/// Gives a file the POSIX ACL of another one, if that has one. This sets its mode, too.
+#[cfg(all(target_os = "linux", not(wheelwork_no_linux)))]
+pub(crate) fn copy_acl(from: &File, to: &File) -> io::Result<()> {
     use std::os::fd::AsRawFd;
-    let (name, nowhere) = (c"system.posix_acl_access", std::ptr::null_mut());
-    // SAFETY: the descriptor is open as long as `file`, the name ends with a zero, and with a size
-    // of 0 the call writes nothing.
-    let len = unsafe { libc::fgetxattr(file.as_raw_fd(), name.as_ptr(), nowhere, 0) };
-    let has_none = [libc::ENODATA, libc::EOPNOTSUPP];
-    let error = io::Error::last_os_error().raw_os_error();
-    len >= 0 || !error.is_some_and(|error| has_none.contains(&error))
+    let Some(acl) = acl_of(from)? else {
+        return Ok(());
+    };
+    let (to, name, bytes) = (to.as_raw_fd(), ACL.0.as_ptr(), acl.as_ptr().cast());
+    // SAFETY: the descriptor is open as long as its file, the name ends with a zero, and the call
+    // reads as many bytes as `acl` has.
+    match unsafe { libc::fsetxattr(to, name, bytes, acl.len(), 0) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The POSIX ACL of a file, as the system has it.
+#[cfg(all(target_os = "linux", not(wheelwork_no_linux)))]
+fn acl_of(file: &File) -> io::Result<Option<Vec<u8>>> {
+    use std::os::fd::AsRawFd;
+    let mut acl = vec![0; ACL.1];
+    let (file, name, bytes) = (file.as_raw_fd(), ACL.0.as_ptr(), acl.as_mut_ptr().cast());
+    // SAFETY: the descriptor is open as long as its file, the name ends with a zero, and the call
+    // writes as many bytes as `acl` has, at most.
+    let len = unsafe { libc::fgetxattr(file, name, bytes, acl.len()) };
+    if let Ok(len) = usize::try_from(len) {
+        acl.truncate(len);
+        return Ok(Some(acl));
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::ENODATA | libc::EOPNOTSUPP) => Ok(None),
+        _ => Err(error),
+    }
 }
 
 /// Other systems are not asked.
@@ -50,6 +83,13 @@ pub(crate) fn may_have_acl(file: &File) -> bool {
 #[cfg_attr(not(unix), expect(dead_code))]
 pub(crate) fn may_have_acl(_: &File) -> bool {
     false
+}
+
+/// Nor here.
+#[cfg(not(all(target_os = "linux", not(wheelwork_no_linux))))]
+#[cfg_attr(not(unix), expect(dead_code))]
+pub(crate) fn copy_acl(_: &File, _: &File) -> io::Result<()> {
+    Ok(())
 }
 
 /// A reserve of room for a file: from where, beyond all that a file has, and up to how much. In

@@ -6,6 +6,8 @@
 //! When all is on the disk it gets its name. A file that is there is not touched, unless it comes
 //! between the last check and the renaming.
 
+#[cfg(unix)]
+use super::disk::copy_acl;
 use super::error::{io_error, one_line, store_error};
 use super::file::FileId;
 use super::open;
@@ -15,7 +17,7 @@ use crate::sync::sleep;
 use crate::time::Clock;
 use redb::backends::FileBackend;
 use redb::{CursorError, Database, Error, Key, StorageBackend, TableDefinition, Value};
-use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
@@ -190,9 +192,9 @@ impl NewFile {
         self.take_name()
     }
 
-    /// So, and replaces the file that has the name, whose mode and owner it gets.
+    /// So, and replaces the file that has the name, whose owner, mode and ACL it gets.
     pub(super) fn replace(mut self) -> Result<u64, StoreError> {
-        let like = || be_like(&self.partial, &fs::metadata(&self.path)?);
+        let like = || be_like(&self.partial, &self.path);
         like().map_err(|error| io_error(&self.what, error))?;
         self.take_name()
     }
@@ -229,18 +231,21 @@ impl Drop for NewFile {
 }
 
 #[cfg(unix)]
-fn be_like(path: &Path, other: &Metadata) -> io::Result<()> {
-    use std::os::unix::fs::{MetadataExt, chown};
-    let own = fs::metadata(path)?;
-    if (own.uid(), own.gid()) != (other.uid(), other.gid()) {
-        chown(path, Some(other.uid()), Some(other.gid()))?;
+fn be_like(path: &Path, other: &Path) -> io::Result<()> {
+    use std::os::unix::fs::{MetadataExt, fchown};
+    let (file, other) = (File::open(path)?, File::open(other)?);
+    let (own, wanted) = (file.metadata()?, other.metadata()?);
+    if (own.uid(), own.gid()) != (wanted.uid(), wanted.gid()) {
+        fchown(&file, Some(wanted.uid()), Some(wanted.gid()))?;
     }
-    fs::set_permissions(path, other.permissions())
+    // (This comes before the mode, which would give the group the rights of the mask.)
+    copy_acl(&other, &file)?;
+    file.set_permissions(wanted.permissions())
 }
 
 #[cfg(not(unix))]
-fn be_like(path: &Path, other: &Metadata) -> io::Result<()> {
-    fs::set_permissions(path, other.permissions())
+fn be_like(path: &Path, other: &Path) -> io::Result<()> {
+    fs::set_permissions(path, fs::metadata(other)?.permissions())
 }
 
 /// What a file is written as, before it gets its name.

@@ -1,6 +1,8 @@
 //! New files whose disk is full, and whose process is killed.
 
 use super::copy::FileSnapshot;
+#[cfg(all(target_os = "linux", not(wheelwork_no_linux)))]
+use super::disk::may_have_acl;
 use super::file::FileId;
 use super::new_file::{NewFile, Speed, partial_of};
 use super::rights::Rights;
@@ -407,6 +409,14 @@ fn a_copy_of_a_file_with_an_acl_is_for_its_owner() {
     for name in ["backup.redb", "sound.redb"] {
         assert_eq!(mode(name), 0o600, "{name}");
     }
+    // A file that is compacted keeps its ACL.
+    let before = File::open(&path).unwrap();
+    Redb::compact(&path).unwrap();
+    let after = File::open(&path).unwrap();
+    assert_eq!(mode("timers.redb"), 0o640);
+    let id = |file: &File| FileId::of(&file.metadata().unwrap());
+    assert!(id(&before) != id(&after), "it is another file");
+    assert!(may_have_acl(&after));
 }
 
 /// Another process has taken what this one writes for something that is left of a third one.
