@@ -2,7 +2,7 @@
 //!
 //! It runs where the window's service dispatches. Any number of threads may be in it.
 
-use super::admit::{admit, begins, has_expired, still_tried};
+use super::admit::{admit, begins, goes_alone, has_expired, still_tried};
 use super::batch::call_batch;
 use super::future::AsyncRun;
 #[cfg(feature = "postgres")]
@@ -19,6 +19,7 @@ use crate::queue::fired::Fired;
 use crate::queue::link::DurableShared;
 use crate::sync::per_thread;
 use std::cell::RefCell;
+use std::iter;
 use std::mem::ManuallyDrop;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -156,12 +157,25 @@ fn run_in_place(
     mut timers: Vec<Delivery>,
 ) {
     while !timers.is_empty() {
-        // (What may not be handed out any more goes back to the writer.)
-        if call(shared, kind, place, timers).is_break() {
-            // The future keeps the place.
-            return;
+        let alone = take_alone(&mut timers).into_iter().map(|timer| vec![timer]);
+        let calls = iter::once(timers).chain(alone);
+        for timers in calls.filter(|timers| !timers.is_empty()) {
+            // (What may not be handed out any more goes back to the writer.)
+            if call(shared, kind, place, timers).is_break() {
+                // The future keeps the place.
+                return;
+            }
         }
         timers = kind.places.give(place, most(kind));
+    }
+}
+
+/// Takes the suspects that go alone out of a batch. TrialBegin waits for a commit, and the others
+/// would have to be looked at again after that.
+fn take_alone(timers: &mut Vec<Delivery>) -> Vec<Delivery> {
+    match timers.len() {
+        0 | 1 => Vec::new(),
+        _ => timers.extract_if(.., |timer| goes_alone(timer)).collect(),
     }
 }
 

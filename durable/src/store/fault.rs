@@ -175,7 +175,7 @@ pub enum DurableFault {
 /// Those that the simulation of a process notices, but for the steps of an outage and of a hold.
 #[cfg(feature = "__faults")]
 #[doc(hidden)]
-pub const DURABLE_FAULTS: [DurableFault; 36] = [
+pub const DURABLE_FAULTS: [DurableFault; 35] = [
     DurableFault::ToldBeforeCommit,
     DurableFault::ArmNotPlaced,
     DurableFault::RetryNotPlaced,
@@ -208,7 +208,6 @@ pub const DURABLE_FAULTS: [DurableFault; 36] = [
     DurableFault::SliceLast,
     DurableFault::WatermarkCharged,
     DurableFault::TrialUnstored,
-    DurableFault::TrialsTogether,
     DurableFault::NoteKept,
     DurableFault::MovedCharged,
     DurableFault::CursorSkips,

@@ -19,16 +19,20 @@ use wheelwork_durable::contract::{
 };
 use wheelwork_durable::{
     Cause, DeadLetter, Delivery, Durable, DurableBuilder, DurableClient, DurableId, HandlerResult,
-    Memory, Partition, Redb, RetryPolicy, Row, Rule, SpawnedFuture, StoreError, StoreTime,
+    Memory, Partition, Redb, RetryPolicy, Row, Rule, SpawnedFuture, StoreError, StoreTime, Ticket,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 
+/// What happens while the store charges a suspect that goes alone.
+type AtCharge = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
+
 /// The store of a process that may die.
 struct Mortal {
     inner: Box<dyn Store>,
     is_dead: Arc<AtomicBool>,
+    at_charge: AtCharge,
 }
 
 impl Mortal {
@@ -58,6 +62,12 @@ impl Store for Mortal {
         writes: Vec<Write>,
         gate: &mut dyn Gate,
     ) -> Result<Vec<Outcome>, StoreError> {
+        let is_charge = |write: &Write| matches!(write, Write::Begin { crashes: 2.., .. });
+        if writes.iter().any(is_charge)
+            && let Some(happens) = self.at_charge.lock().unwrap().take()
+        {
+            happens();
+        }
         self.living()?.commit(writes, gate)
     }
 
@@ -127,6 +137,7 @@ struct World {
 struct Life {
     clock: ManualClock,
     is_dead: Arc<AtomicBool>,
+    at_charge: AtCharge,
     calls: Arc<Mutex<BTreeMap<String, usize>>>,
     builder: Option<DurableBuilder<Mortal>>,
     timers: Option<Durable>,
@@ -148,14 +159,17 @@ impl World {
         let clock = ManualClock::new();
         clock.set_system_time(*self.now.lock().unwrap());
         let is_dead = Arc::new(AtomicBool::new(false));
+        let at_charge = AtCharge::default();
         let store = Mortal {
             inner: (self.place)(),
             is_dead: is_dead.clone(),
+            at_charge: at_charge.clone(),
         };
         Life {
             builder: Some(Durable::builder(store).clock(clock.clone())),
             clock,
             is_dead,
+            at_charge,
             calls: self.calls.clone(),
             timers: None,
         }
@@ -740,4 +754,56 @@ fn a_suspect_that_is_moved_before_its_call_is_not_charged() {
             assert_eq!((calls, world.dead().len()), (1, 0));
         });
     }
+}
+
+/// The other timers of a batch do not wait for the commit that charges a suspect: a pause may
+/// return meanwhile.
+#[test]
+fn a_suspect_that_goes_alone_is_no_part_of_a_batch() {
+    on_each_store("alone-of-batch", |world| {
+        let id = world.arm(1)[0];
+        for _ in 0..2 {
+            let life = world.live().on("x", RetryPolicy::new(), at_call(1)).start();
+            life.clock.advance(3 * SECOND);
+            assert!(life.is_over());
+            world.end(life);
+        }
+        assert_eq!(world.row(id).unwrap().crashes, 1, "it goes alone");
+        let pause = Arc::<Mutex<Option<Ticket<bool>>>>::default();
+        let batches = Arc::<Mutex<Vec<(Vec<String>, bool)>>>::default();
+        let (paused, called) = (pause.clone(), batches.clone());
+        let handler = move |timers: &[Delivery]| {
+            let is_paused = paused.lock().unwrap().as_mut().is_some_and(|pause| {
+                let context = &mut Context::from_waker(Waker::noop());
+                Pin::new(pause).poll(context).is_ready()
+            });
+            let payloads = timers.iter().map(|timer| timer.payload_text().into_owned());
+            called.lock().unwrap().push((payloads.collect(), is_paused));
+            timers.iter().map(|_| Ok(())).collect()
+        };
+        let life = world.live().with(|builder| builder.on_batch("x", handler));
+        let life = life.start();
+        let timers = life.timers();
+        // The turn that arms the others finds that the suspect has waited for long enough.
+        life.clock.jump(2 * SECOND);
+        let others = [("x", Duration::ZERO, "other"); 2];
+        timers.schedule_many(others).unwrap();
+        let (asks, client) = (pause.clone(), timers.client());
+        *life.at_charge.lock().unwrap() = Some(Box::new(move || {
+            *asks.lock().unwrap() = Some(client.kind("x").pause_ticket().unwrap());
+        }));
+        life.clock.advance(SECOND / 10);
+        assert!(
+            life.at_charge.lock().unwrap().is_none(),
+            "it was to go alone"
+        );
+        let batch = |payloads: &[&str]| (payloads.iter().map(|&of| of.to_owned()).collect(), false);
+        assert_eq!(*batches.lock().unwrap(), [batch(&["other", "other"])]);
+        assert_eq!(timers.get(id).unwrap().unwrap().crashes, 1);
+        *pause.lock().unwrap() = None;
+        timers.kind("x").resume().unwrap();
+        life.clock.advance(3 * SECOND);
+        assert_eq!(*batches.lock().unwrap().last().unwrap(), batch(&["0"]));
+        world.end(life);
+    });
 }
