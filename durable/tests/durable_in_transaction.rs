@@ -751,6 +751,34 @@ fn a_wait_for_a_connection_is_no_part_of_an_attempt() {
     node.stop().unwrap();
 }
 
+/// The database may take long to say that it limits the handler's statements.
+#[test]
+fn a_handler_that_waits_for_its_time_limit_is_not_called_after_a_pause() {
+    let Some(schema) = Schema::new("limited") else {
+        return;
+    };
+    let (node, seen, told) = slow_to_connect(&schema);
+    seen.hold("SHOW statement_timeout");
+    seen.set_slow(false);
+    let limit = MS * 60_000;
+    let timer = node.timer("work", MS, "one").time_limit(limit);
+    timer.schedule().unwrap();
+    until("it waits for its limit", || seen.holds());
+    node.kind("work").pause().unwrap();
+    seen.let_go();
+    until("it is held", || {
+        assert!(told.try_recv().is_err(), "it is paused");
+        node.stats().paused == 1
+    });
+    node.kind("work").resume().unwrap();
+    let (payload, left) = next(&told);
+    let is_whole = |left: Duration| left > Duration::ZERO && left <= limit;
+    assert!(payload == "one" && left.is_some_and(is_whole), "{left:?}");
+    until("it is done", || node.stats().done == 1);
+    assert_eq!(node.stats().failed, 0);
+    node.stop().unwrap();
+}
+
 /// What has met others is no attempt yet, so a pause costs none. (This kind has one attempt.)
 #[test]
 fn a_handler_that_has_met_others_is_not_called_again_after_a_pause() {

@@ -99,15 +99,9 @@ impl DurableBuilder<Postgres> {
             database: self.store.for_handlers(),
             free: Mutex::default(),
         };
-        let work = move |delivery: &Delivery, transaction: &mut PostgresTransaction<'_>| {
-            if let Some(left) = delivery.time_left() {
-                limit_statements(transaction, left)?;
-            }
-            handler(delivery, transaction)
-        };
         let run = move |call: &mut dyn TransactionCall| {
             // (In a task of tokio no thread may block on another runtime.)
-            let done = apart(|| run_in(&connections, call, &work));
+            let done = apart(|| run_in(&connections, call, &handler));
             done.unwrap_or_else(|error| Some(Err(error)))
         };
         self.kinds.entry(kind).handler = Some(KindHandler::InTransaction(Box::new(run)));
@@ -117,7 +111,7 @@ impl DurableBuilder<Postgres> {
 
 /// LimitBegin, in the database: each statement of the handler may take the time that is left, or
 /// what its session allows, if that is less. Neither statement takes a snapshot, so the handler may
-/// still set the level of isolation.
+/// still set the level of isolation. They may take long, so they come before RunAdmit.
 fn limit_statements(
     transaction: &mut PostgresTransaction<'_>,
     left: Duration,
@@ -229,6 +223,12 @@ fn work_in(
     call: &mut dyn TransactionCall,
     handler: &impl Fn(&Delivery, &mut PostgresTransaction<'_>) -> HandlerResult,
 ) -> Option<HandlerResult> {
+    if let Some(left) = call.time_left()
+        && let Err(error) = limit_statements(&mut transaction, left)
+    {
+        transaction.rollback();
+        return Some(Err(error.into()));
+    }
     // RunAdmit, once more: the connection, or the wait after a conflict, may have taken long.
     if !call.begin() {
         transaction.rollback();

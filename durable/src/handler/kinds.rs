@@ -42,8 +42,11 @@ pub(crate) type TransactionHandler =
 /// What the transaction of a handler needs to know of the timer.
 #[cfg(feature = "postgres")]
 pub(crate) trait TransactionCall: Send + Sync {
-    /// RunAdmit, and LimitBegin: a transaction has begun, for which the timer may have waited long.
-    /// Returns whether the handler is called.
+    /// How long each statement of the handler may take. `None`: that is not limited.
+    fn time_left(&self) -> Option<Duration>;
+
+    /// RunAdmit and LimitBegin, just before the handler is called: a transaction has begun, for
+    /// which the timer may have waited long. Returns whether the handler is called.
     fn begin(&mut self) -> bool;
 
     /// The timer, as the handler gets it.

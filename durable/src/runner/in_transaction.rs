@@ -2,7 +2,7 @@
 //! timer.
 
 use super::admit::{has_expired, has_right, may_go_on, may_still_begin};
-use super::limit::{begin_limit, note_over_time};
+use super::limit::{begin_limit, limit_of, note_over_time};
 use super::passes::Passes;
 use super::settle::{Called, record_of, settle, verdict};
 use super::traced::traced;
@@ -57,6 +57,13 @@ impl TransactionCall for Call<'_> {
             self.called = self.first();
         }
         self.called.is_some()
+    }
+
+    fn time_left(&self) -> Option<Duration> {
+        match self.called {
+            Some(_) => self.delivery.time_left(),
+            None => limit_of(self.time_limit, &self.delivery),
+        }
     }
 
     fn delivery(&self) -> &Delivery {

@@ -18,14 +18,19 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use wheelwork::TimerId;
 
+/// How long an attempt may take. `of_kind`: the limit of its kind, which the timer's own comes
+/// before.
+pub(super) fn limit_of(of_kind: Option<Duration>, delivery: &Delivery) -> Option<Duration> {
+    delivery.row.time_limit().or(of_kind)
+}
+
 /// LimitBegin: an attempt begins. From now on its delivery has a limit, if there is one.
-/// `of_kind`: that of its kind, which the timer's own comes before.
 pub(super) fn begin_limit(
     shared: &DurableShared,
     of_kind: Option<Duration>,
     delivery: &mut Delivery,
 ) {
-    let lasts = delivery.row.time_limit().or(of_kind);
+    let lasts = limit_of(of_kind, delivery);
     delivery.limit = lasts.map(|lasts| Arc::new(Limit::begin(lasts, shared.limit_clock())));
 }
 

@@ -1,6 +1,7 @@
 //! A proxy between nodes and their database that can let a connection die silently: it stays open,
 //! and nothing goes through it any more. It can also end connections as a process does that is
-//! killed, take no others, and lose the answer to a statement, with the connection or without it.
+//! killed, take no others, lose the answer to a statement, with the connection or without it, and
+//! have a statement wait.
 
 #![allow(dead_code, reason = "each test uses a part")]
 
@@ -31,6 +32,10 @@ pub struct Seen {
     /// The next message with these words goes through, on a connection that has said the first ones
     /// before. From then on nothing comes back on it, and it stays open.
     stuck: Mutex<Option<(&'static str, &'static str)>>,
+    /// The next message with these words waits.
+    to_hold: Mutex<Option<&'static str>>,
+    /// Whether one waits.
+    holds: AtomicBool,
 }
 
 impl Seen {
@@ -81,6 +86,34 @@ impl Seen {
     pub fn stands_still(&self) -> bool {
         let stuck = self.stuck.lock();
         stuck.unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+
+    /// The next message with these words waits until it is let go.
+    pub fn hold(&self, words: &'static str) {
+        *self.to_hold.lock().unwrap() = Some(words);
+    }
+
+    /// Whether a message waits so.
+    pub fn holds(&self) -> bool {
+        self.holds.load(Ordering::SeqCst)
+    }
+
+    /// The message that waits goes through.
+    pub fn let_go(&self) {
+        self.holds.store(false, Ordering::SeqCst);
+    }
+
+    /// Has this message wait, if it is to.
+    fn wait_with(&self, message: &[u8]) {
+        let mut to_hold = self.to_hold.lock().unwrap();
+        let is_held = to_hold.take_if(|words| has(message, words)).is_some();
+        drop(to_hold);
+        if is_held {
+            self.holds.store(true, Ordering::SeqCst);
+            while self.holds() {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
     }
 
     /// Whether a connection stands still from this message on. `begun`: it has said what comes
@@ -174,6 +207,7 @@ fn pass(client: TcpStream, server: TcpStream, seen: &Arc<Seen>) {
             if is_listening && has(message, "extract(epoch FROM now())") {
                 seen.readings.fetch_add(1, Ordering::SeqCst);
             }
+            seen.wait_with(message);
             let is_unanswered = seen.is_unanswered(message);
             let stands_still = seen.stands_still_after(message, &mut has_begun);
             flag.fetch_or(is_unanswered || stands_still, Ordering::SeqCst);
