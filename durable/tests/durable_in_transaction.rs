@@ -751,6 +751,39 @@ fn a_wait_for_a_connection_is_no_part_of_an_attempt() {
     node.stop().unwrap();
 }
 
+/// A suspect that goes alone is charged with a crash for its call. (A process that ends while it
+/// waits for a connection has not ended by its handler.)
+#[test]
+fn a_suspect_that_waits_for_a_connection_is_not_charged() {
+    let Some(schema) = Schema::new("charged") else {
+        return;
+    };
+    let (database, seen) = proxy::to(&schema.database);
+    let (tells, told) = mpsc::channel();
+    let store = schema.builder(&database).lease(MS * 60_000).connect();
+    let charged = schema.sql("SELECT crashes FROM {s}.timer");
+    let node = Durable::builder(store.unwrap())
+        .on_in_transaction("work", move |_, transaction| {
+            let row = transaction.query_one(&charged, &[])?;
+            tells.send(row.get::<_, i64>(0))?;
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    until("it listens", || seen.listening() == 1);
+    seen.set_slow(true);
+    let id = node.schedule("work", MS * 3_600_000, "").unwrap();
+    let charge = schema.sql("UPDATE {s}.timer SET crashes = 1");
+    schema.client().batch_execute(&charge).unwrap();
+    assert!(node.reschedule(id, MS).unwrap());
+    until("it waits for a connection", || seen.waited() > 0);
+    assert_eq!(node.get(id).unwrap().unwrap().crashes, 1);
+    seen.set_slow(false);
+    assert_eq!(next(&told), 2, "it is charged before it is called");
+    until("it is done", || node.stats().done == 1);
+    node.stop().unwrap();
+}
+
 /// The database may take long to say that it limits the handler's statements.
 #[test]
 fn a_handler_that_waits_for_its_time_limit_is_not_called_after_a_pause() {

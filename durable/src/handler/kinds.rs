@@ -45,8 +45,8 @@ pub(crate) trait TransactionCall: Send + Sync {
     /// How long each statement of the handler may take. `None`: that is not limited.
     fn time_left(&self) -> Option<Duration>;
 
-    /// RunAdmit and LimitBegin, just before the handler is called: a transaction has begun, for
-    /// which the timer may have waited long. Returns whether the handler is called.
+    /// RunAdmit, TrialBegin and LimitBegin, just before the handler is called: a transaction has
+    /// begun, for which the timer may have waited long. Returns whether the handler is called.
     fn begin(&mut self) -> bool;
 
     /// The timer, as the handler gets it.

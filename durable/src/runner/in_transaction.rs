@@ -1,7 +1,7 @@
 //! In transaction: calls a handler that works in a transaction of the store, which also ends its
 //! timer.
 
-use super::admit::{has_expired, has_right, may_go_on, may_still_begin};
+use super::admit::{begins, has_expired, has_right, may_go_on, may_still_begin};
 use super::limit::{begin_limit, limit_of, note_over_time};
 use super::passes::Passes;
 use super::settle::{Called, record_of, settle, verdict};
@@ -53,7 +53,11 @@ impl TransactionCall for Call<'_> {
             // (The attempt goes on after a conflict, with the time that is left of it.)
             return may_go_on(shared, delivery);
         }
-        if may_still_begin(shared, delivery) && !has_expired(shared, delivery) {
+        // (Only now, because a suspect is charged for its call, and not for the wait before it.)
+        if may_still_begin(shared, delivery)
+            && begins(shared, delivery)
+            && !has_expired(shared, delivery)
+        {
             self.called = self.first();
         }
         self.called.is_some()

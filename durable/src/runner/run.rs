@@ -209,9 +209,9 @@ fn call(
     let mut passes = Passes::default();
     if !matches!(kind.handler, Some(KindHandler::Async(_))) {
         passes = Passes::ask(shared, &mut timers);
-        // (A trial may have waited for its commit.)
-        timers.retain(|delivery| begins(shared, delivery) && !has_expired(shared, delivery));
         if !begins_itself(kind) {
+            // (A trial may have waited for its commit.)
+            timers.retain(|delivery| begins(shared, delivery) && !has_expired(shared, delivery));
             passes.begin(&timers);
             timers
                 .iter_mut()
