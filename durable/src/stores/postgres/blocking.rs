@@ -7,6 +7,7 @@ use super::session::{ANSWER_MAX, CLIENT_CHECK, Connect, Texts, set_all};
 use crate::store::write::Write;
 use std::error::Error as StdError;
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -384,9 +385,7 @@ impl HandlerDatabase {
 
     /// Connects.
     pub(crate) fn connect(&self) -> Result<HandlerConnection, Box<dyn StdError + Send + Sync>> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
+        let runtime = OwnRuntime::new()?;
         let connect = async {
             // (An address has as long as for a node: so one that is dead leaves time for others.)
             let connected = (self.connect)(Arc::new(|| {}), ANSWER_MAX).await;
@@ -397,10 +396,11 @@ impl HandlerDatabase {
                 .inspect_err(|_| driver.abort())?;
             Ok::<_, Box<dyn StdError + Send + Sync>>(connected.client)
         };
-        let client = runtime.block_on(async { answered(CONNECT_MAX, connect).await })??;
+        let connected = async { answered(CONNECT_MAX, connect).await };
+        let client = runtime.get()?.block_on(connected)??;
         Ok(HandlerConnection {
+            runtime,
             client,
-            runtime: Some(runtime),
             texts: self.texts.clone(),
             ack: self.ack.clone(),
             ended: Ended::Yes,
@@ -408,11 +408,38 @@ impl HandlerDatabase {
     }
 }
 
+/// The runtime of a connection. The socket is closed with it, because a task of it has the socket.
+/// So the database ends a transaction that is still open.
+struct OwnRuntime(
+    /// `None` once it is being dropped.
+    Option<Runtime>,
+);
+
+impl OwnRuntime {
+    fn new() -> io::Result<Self> {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        Ok(Self(Some(runtime.enable_all().build()?)))
+    }
+
+    fn get(&self) -> Result<&Runtime, &'static str> {
+        self.0.as_ref().ok_or("the connection has ended")
+    }
+}
+
+/// It must not wait for its tasks: it may be dropped in async code, and a resolver may take long to
+/// look up a name, which a connection that has failed does not need any more.
+impl Drop for OwnRuntime {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
 /// A connection of handlers, of which one at a time uses it.
 pub(crate) struct HandlerConnection {
+    runtime: OwnRuntime,
     client: Client,
-    /// `None` once it is being dropped.
-    runtime: Option<Runtime>,
     texts: Arc<Texts>,
     ack: Arc<AckSettings>,
     ended: Ended,
@@ -438,24 +465,13 @@ impl Ended {
     }
 }
 
-/// The socket is closed with the runtime, whose task has it. So the database ends a transaction
-/// that is still open. The runtime may be dropped in async code, where it must not wait for its
-/// tasks.
-impl Drop for HandlerConnection {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
-    }
-}
-
 impl HandlerConnection {
     /// Begins a transaction at `READ COMMITTED`, whatever the role's default is, because the
     /// acknowledgement is written for this level. The handler may set another level.
     pub(crate) fn begin(
         &mut self,
     ) -> Result<PostgresTransaction<'_>, Box<dyn StdError + Send + Sync>> {
-        let runtime = self.runtime.as_ref().ok_or("the connection has ended")?;
+        let runtime = self.runtime.get()?;
         self.ended = Ended::No;
         let answer_max = self.ack.answer_max;
         let begin = self.client.build_transaction();
@@ -473,7 +489,7 @@ impl HandlerConnection {
     /// Sees that the last transaction has ended. `false`: that is not known, and the connection is
     /// no good any more.
     pub(crate) fn end(&mut self) -> bool {
-        if let Some(runtime) = &self.runtime
+        if let Ok(runtime) = self.runtime.get()
             && self.ended == Ended::No
             && !self.client.is_closed()
         {
@@ -483,5 +499,47 @@ impl HandlerConnection {
                 Ended::of(runtime.block_on(async { timeout(ROLLBACK_MAX, rollback).await }));
         }
         self.ended == Ended::Yes
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::{Mutex, mpsc};
+    use std::thread;
+
+    /// Long enough to mean that something hangs.
+    const HANGS: Duration = Duration::from_secs(60);
+
+    /// A database whose address is looked up until the sender is dropped. The connection fails when
+    /// the lookup has begun.
+    fn slow_to_look_up() -> (HandlerDatabase, mpsc::Sender<()>) {
+        let (ends, end) = mpsc::channel();
+        let end = Arc::new(Mutex::new(end));
+        let connect: Connect = Arc::new(move |_, _| {
+            let end = end.clone();
+            Box::pin(async move {
+                let (begins, begun) = mpsc::channel();
+                tokio::task::spawn_blocking(move || {
+                    begins.send(()).unwrap();
+                    end.lock().unwrap().recv()
+                });
+                begun.recv().unwrap();
+                None
+            })
+        });
+        let (lasts, answer_max) = (Duration::from_secs(10), Duration::from_secs(30));
+        let database = HandlerDatabase::new(connect, Arc::default(), lasts, answer_max);
+        (database, ends)
+    }
+
+    #[test]
+    fn a_connection_that_fails_waits_for_no_resolver() {
+        let (database, ends) = slow_to_look_up();
+        let (tells, told) = mpsc::channel();
+        thread::spawn(move || tells.send(database.connect().is_err()));
+        let failed = told.recv_timeout(HANGS);
+        drop(ends);
+        assert_eq!(failed, Ok(true));
     }
 }
