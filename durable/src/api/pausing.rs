@@ -11,11 +11,11 @@ impl Ruled<'_> {
     /// they were paused already.
     ///
     /// The pause is durable when this returns, and from then on this process begins with none of
-    /// them. Handlers that have begun go on. Another node of a fleet hands out none that comes due
-    /// more than 75 ms later. Of those that were due before, and wait for a place or a thread
-    /// there, it begins with none after a second, or after ten times as long as its look for
-    /// changes takes, if that is longer. A node that does not reach the database may begin with
-    /// such timers until its lease has run out.
+    /// them, except for a call that a thread is just about to make. Handlers that have begun go on.
+    /// Another node of a fleet hands out none that comes due more than 75 ms later. Of those that
+    /// were due before, and wait for a place or a thread there, it begins with none after a second,
+    /// or after ten times as long as its look for changes takes, if that is longer. A node that
+    /// does not reach the database may begin with such timers until its lease has run out.
     ///
     /// A timer that comes due meanwhile waits: [`Row::held`](crate::Row::held) says so, and
     /// [`stats`](crate::DurableClient::stats) counts it as `paused`. It can be cancelled and moved
