@@ -734,6 +734,30 @@ fn a_handler_that_waits_for_a_connection_is_not_called_after_an_expiry() {
 }
 
 #[test]
+fn a_stop_does_not_wait_for_a_connection() {
+    let Some(schema) = Schema::new("stopped") else {
+        return;
+    };
+    let (node, seen, told) = slow_to_connect(&schema);
+    let id = node.schedule("work", MS, "one").unwrap();
+    until("it waits for a connection", || seen.waited() > 0);
+    node.stop().unwrap();
+    // (A handler whose connection has failed has had an attempt.)
+    assert_eq!((node.stats().failed, told.try_recv().is_err()), (0, true));
+    seen.set_slow(false);
+    let (tells, told) = mpsc::channel();
+    let other = Durable::builder(schema.store())
+        .on_in_transaction("work", move |work, _| {
+            tells.send((work.id(), work.attempt()))?;
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    assert_eq!(next(&told), (id, 1));
+    other.stop().unwrap();
+}
+
+#[test]
 fn a_wait_for_a_connection_is_no_part_of_an_attempt() {
     let Some(schema) = Schema::new("begins") else {
         return;

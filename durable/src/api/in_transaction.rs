@@ -5,7 +5,9 @@ use crate::handler::answer::{GiveUp, Later};
 use crate::handler::delivery::{Delivery, HandlerResult};
 use crate::handler::kinds::{KindHandler, TransactionCall};
 use crate::stores::postgres::acknowledge::AckError;
-use crate::stores::postgres::blocking::{HandlerConnection, HandlerDatabase, PostgresTransaction};
+use crate::stores::postgres::blocking::{
+    HandlerConnection, HandlerDatabase, PostgresTransaction, Unwanted,
+};
 use crate::stores::postgres::session::apart;
 use crate::stores::postgres::store::Postgres;
 use crossbeam_channel::never;
@@ -101,8 +103,14 @@ impl DurableBuilder<Postgres> {
         };
         let run = move |call: &mut dyn TransactionCall| {
             // (In a task of tokio no thread may block on another runtime.)
-            let done = apart(|| run_in(&connections, call, &handler));
-            done.unwrap_or_else(|error| Some(Err(error)))
+            match apart(|| run_in(&connections, call, &handler)) {
+                Ok(done) => done,
+                Err(error) if error.is::<Unwanted>() => {
+                    call.give_back();
+                    None
+                }
+                Err(error) => Some(Err(error)),
+            }
         };
         self.kinds.entry(kind).handler = Some(KindHandler::InTransaction(Box::new(run)));
         self
@@ -147,6 +155,17 @@ fn shown_ms(text: &str) -> Option<u64> {
         .map(|n| n * ms)
 }
 
+/// Calls the handler in a new transaction. `None`: the timer may not be handed out any more. An
+/// error: there was no transaction.
+fn try_in(
+    connection: &mut HandlerConnection,
+    call: &mut dyn TransactionCall,
+    handler: &impl Fn(&Delivery, &mut PostgresTransaction<'_>) -> HandlerResult,
+) -> Result<Option<HandlerResult>, Box<dyn Error + Send + Sync>> {
+    let transaction = connection.begin(&|| call.is_wanted())?;
+    Ok(work_in(transaction, call, handler))
+}
+
 /// What a handler has said in the last transaction in which it was called. `None`: it was not
 /// called, because the timer may not be handed out any more. An error: there was no transaction.
 fn run_in(
@@ -156,14 +175,13 @@ fn run_in(
 ) -> Result<Option<HandlerResult>, Box<dyn Error + Send + Sync>> {
     let mut connection = match connections.take() {
         Some(connection) => connection,
-        None => connections.database.connect()?,
+        None => connections.database.connect(&|| call.is_wanted())?,
     };
-    let mut work = |transaction: PostgresTransaction<'_>| work_in(transaction, call, handler);
-    let mut done = connection.begin().map(&mut work);
+    let mut done = try_in(&mut connection, call, handler);
     if done.is_err() {
         // The server was restarted while no handler had this connection, say.
-        connection = connections.database.connect()?;
-        done = connection.begin().map(&mut work);
+        connection = connections.database.connect(&|| call.is_wanted())?;
+        done = try_in(&mut connection, call, handler);
     }
     // What others were in the way of was rolled back: it is no attempt yet.
     for wait_ms in CONFLICT_WAITS_MS {
@@ -172,10 +190,10 @@ fn run_in(
             break;
         }
         if !connection.end() {
-            connection = connections.database.connect()?;
+            connection = connections.database.connect(&|| call.is_wanted())?;
         }
         let _ = never::<()>().recv_timeout(Duration::from_millis(wait_ms));
-        done = match connection.begin().map(&mut work) {
+        done = match try_in(&mut connection, call, handler) {
             // It may not be called again now: it is paused, say. A conflict is no attempt, so the
             // timer is put off, and the writer sees what is to be done with it.
             Ok(None) => Ok(Some(Err(Later::after(Duration::ZERO).into()))),

@@ -42,6 +42,12 @@ pub(crate) type TransactionHandler =
 /// What the transaction of a handler needs to know of the timer.
 #[cfg(feature = "postgres")]
 pub(crate) trait TransactionCall: Send + Sync {
+    /// Whether its transaction is still waited for. An attempt that has begun goes on.
+    fn is_wanted(&self) -> bool;
+
+    /// The timer goes back to the writer: no transaction was wanted any more.
+    fn give_back(&self);
+
     /// How long each statement of the handler may take. `None`: that is not limited.
     fn time_left(&self) -> Option<Duration>;
 

@@ -47,6 +47,15 @@ impl Call<'_> {
 }
 
 impl TransactionCall for Call<'_> {
+    fn is_wanted(&self) -> bool {
+        self.called.is_some() || self.shared.delivers()
+    }
+
+    fn give_back(&self) {
+        self.shared
+            .tell(Told::Back(Box::new(self.delivery.clone())));
+    }
+
     fn begin(&mut self) -> bool {
         let (shared, delivery) = (self.shared, &self.delivery);
         if self.called.is_some() {
@@ -115,7 +124,7 @@ pub(super) fn call_in_transaction(
     } = call;
     note_over_time(shared, &delivery);
     match (answer.transpose(), called) {
-        // It was not called, and RunAdmit has told the writer.
+        // It was not called, and the writer knows.
         (None, _) => {}
         (Some(Ok(Ok(()))), Some((Called { lateness_ns, .. }, next))) => {
             let of = delivery.settled();

@@ -7,7 +7,9 @@ use super::session::{ANSWER_MAX, CLIENT_CHECK, Connect, Texts, set_all};
 use crate::store::write::Write;
 use std::error::Error as StdError;
 use std::fmt;
+use std::future::Future;
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -18,6 +20,9 @@ use tokio_postgres::{Client, Error, IsolationLevel, Row, ToStatement, Transactio
 
 /// So long is waited for a connection, with all addresses that are tried.
 const CONNECT_MAX: Duration = Duration::from_secs(120);
+
+/// How often it is looked whether a transaction that has not begun is still wanted.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// So long is waited for a rollback. After that the connection is closed, which rolls back too.
 const ROLLBACK_MAX: Duration = Duration::from_secs(5);
@@ -361,6 +366,32 @@ impl fmt::Debug for PostgresTransaction<'_> {
     }
 }
 
+/// No transaction is wanted any more: the service stops, or its store has failed.
+#[derive(Debug)]
+pub(crate) struct Unwanted;
+
+impl fmt::Display for Unwanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no transaction is wanted any more")
+    }
+}
+
+impl StdError for Unwanted {}
+
+/// Waits for an answer for as long as it is wanted.
+async fn while_wanted<T>(
+    is_wanted: &dyn Fn() -> bool,
+    answer: impl Future<Output = T>,
+) -> Result<T, Unwanted> {
+    let mut answer = pin!(answer);
+    while is_wanted() {
+        if let Ok(answer) = timeout(LOOK_EVERY, &mut answer).await {
+            return Ok(answer);
+        }
+    }
+    Err(Unwanted)
+}
+
 /// Makes the connections of handlers to the database.
 pub(crate) struct HandlerDatabase {
     connect: Connect,
@@ -383,8 +414,11 @@ impl HandlerDatabase {
         }
     }
 
-    /// Connects.
-    pub(crate) fn connect(&self) -> Result<HandlerConnection, Box<dyn StdError + Send + Sync>> {
+    /// Connects, for as long as a transaction is wanted.
+    pub(crate) fn connect(
+        &self,
+        is_wanted: &dyn Fn() -> bool,
+    ) -> Result<HandlerConnection, Box<dyn StdError + Send + Sync>> {
         let runtime = OwnRuntime::new()?;
         let connect = async {
             // (An address has as long as for a node: so one that is dead leaves time for others.)
@@ -396,8 +430,8 @@ impl HandlerDatabase {
                 .inspect_err(|_| driver.abort())?;
             Ok::<_, Box<dyn StdError + Send + Sync>>(connected.client)
         };
-        let connected = async { answered(CONNECT_MAX, connect).await };
-        let client = runtime.get()?.block_on(connected)??;
+        let connected = while_wanted(is_wanted, answered(CONNECT_MAX, connect));
+        let client = runtime.get()?.block_on(connected)???;
         Ok(HandlerConnection {
             runtime,
             client,
@@ -467,19 +501,24 @@ impl Ended {
 
 impl HandlerConnection {
     /// Begins a transaction at `READ COMMITTED`, whatever the role's default is, because the
-    /// acknowledgement is written for this level. The handler may set another level.
+    /// acknowledgement is written for this level. The handler may set another level. It is waited
+    /// for as long as it is wanted.
     pub(crate) fn begin(
         &mut self,
+        is_wanted: &dyn Fn() -> bool,
     ) -> Result<PostgresTransaction<'_>, Box<dyn StdError + Send + Sync>> {
         let runtime = self.runtime.get()?;
-        self.ended = Ended::No;
         let answer_max = self.ack.answer_max;
         let begin = self.client.build_transaction();
         let begin = begin.isolation_level(IsolationLevel::ReadCommitted);
-        let begun = runtime.block_on(async { answered(answer_max, begin.start()).await });
+        let begun = while_wanted(is_wanted, answered(answer_max, begin.start()));
+        // (Until there is an answer.)
+        self.ended = Ended::Silent;
+        let begun = runtime.block_on(begun)??;
+        self.ended = Ended::No;
         Ok(PostgresTransaction {
             runtime,
-            inner: begun.inspect_err(|_| self.ended = Ended::Silent)??,
+            inner: begun?,
             texts: &self.texts,
             ack: &self.ack,
             ended: &mut self.ended,
@@ -537,7 +576,7 @@ mod tests {
     fn a_connection_that_fails_waits_for_no_resolver() {
         let (database, ends) = slow_to_look_up();
         let (tells, told) = mpsc::channel();
-        thread::spawn(move || tells.send(database.connect().is_err()));
+        thread::spawn(move || tells.send(database.connect(&|| true).is_err()));
         let failed = told.recv_timeout(HANGS);
         drop(ends);
         assert_eq!(failed, Ok(true));

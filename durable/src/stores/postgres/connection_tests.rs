@@ -235,7 +235,7 @@ fn the_address_that_let_in_last_is_tried_first() {
         session.forget();
         session.ensure(false, &mut Patience::new(HANGS)).unwrap();
         let handlers = HandlerDatabase::new(connect, Arc::default(), HOUR, HOUR);
-        drop(handlers.connect().unwrap());
+        drop(handlers.connect(&|| true).unwrap());
     });
     let connections = servers.map(|server| server.connections());
     assert_eq!(connections, [1, 3]);
@@ -292,7 +292,7 @@ fn handlers_give_an_address_no_longer_than_nodes_do() {
         })
     };
     let handlers = HandlerDatabase::new(connect, Arc::default(), HOUR, HOUR);
-    assert!(handlers.connect().is_err());
+    assert!(handlers.connect(&|| true).is_err());
     assert_eq!(*given.lock().unwrap(), Some(ANSWER_MAX));
 }
 
@@ -323,7 +323,7 @@ fn servers_are_to_notice_clients_that_are_gone() {
     drop(patient(&connect));
     assert_eq!(keepalives(), wanted(15));
     let handlers = HandlerDatabase::new(connect, Arc::default(), HOUR, HOUR);
-    drop(handlers.connect().unwrap());
+    drop(handlers.connect(&|| true).unwrap());
     assert_eq!(keepalives(), wanted(15));
     // As for the client's end.
     let connect = connect_by(|config| _ = config.keepalives_idle(Duration::from_secs(60)));
