@@ -16,12 +16,16 @@ use crate::queue::throttle::Refused;
 use crate::store::fault::{DurableFault, is_broken};
 use crate::store::row::{Held, HeldWhy, Partition, Position, Row, StoreTime};
 use crate::store::write::{Settled, Write};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a change waits that somebody's transaction, or a full disk, holds up.
 const AGAIN: Duration = Duration::from_millis(100);
+
+/// Those whose time comes so soon after that of the first one come along with it. A commit that
+/// something holds up takes long, so there are few of them.
+const TOGETHER: Duration = Duration::from_millis(50);
 
 /// Which share of the time scans may take while a change waits.
 const AGAIN_SHARE: u32 = 10;
@@ -141,11 +145,12 @@ fn note_kind(of: &mut KindsOf, partition: Partition, kind: &Arc<str>) -> bool {
 pub(super) struct HeldRows {
     /// Those that are to be held.
     to_hold: BTreeMap<Position, ToHold>,
-    /// Those of them that the store could not hold, as somebody's transaction has them. They come
-    /// behind the others, so that they do not take the only place of a small commit.
+    /// Those of them that the store could not hold, as somebody's transaction has them. They have
+    /// places of their own in a commit, so neither they nor the others wait for a place.
     blocked: BTreeMap<Position, ToHold>,
-    /// When the store is asked again to hold those, by the node's clock.
-    again_at: Duration,
+    /// When the store is asked again to hold each of those, by the node's clock, the first ones
+    /// first. (Some may be gone.)
+    again: VecDeque<(Duration, Position)>,
     /// Those that wait for a handler.
     waiting: WaitingKinds,
     /// How many are paused.
@@ -174,7 +179,7 @@ impl HeldRows {
         Self {
             to_hold: BTreeMap::new(),
             blocked: BTreeMap::new(),
-            again_at: Duration::ZERO,
+            again: VecDeque::new(),
             waiting: WaitingKinds {
                 kinds: BTreeMap::new(),
                 rows: 0,
@@ -207,25 +212,34 @@ impl HeldRows {
     /// rules need not wait for it.
     pub(super) fn push_again(&mut self, mut row: ToHold, now: Duration) {
         row.refused = None;
+        self.again.push_back((now + AGAIN, row.position()));
         self.blocked.insert(row.position(), row);
-        self.again_at = now + AGAIN;
     }
 
     /// Whether rows are to be held now.
     pub(super) fn has_due(&self, now: Duration) -> bool {
-        !self.to_hold.is_empty() || !self.blocked.is_empty() && self.again_at <= now
+        let is_due = |&(at, _): &(Duration, Position)| at <= now;
+        !self.to_hold.is_empty() || self.again.front().is_some_and(is_due)
     }
 
-    /// Rows that are to be held now, the first ones first.
+    /// Rows that are to be held now, at most this number: the first ones first. Then come those
+    /// that the store could not hold before, at most as many.
     pub(super) fn take_due(&mut self, now: Duration, most: usize) -> Vec<ToHold> {
         let mut due = Vec::new();
-        if self.to_hold.is_empty() && self.again_at <= now {
-            self.to_hold = std::mem::take(&mut self.blocked);
-        }
         while due.len() < most
             && let Some((_, row)) = self.to_hold.pop_first()
         {
             due.push(row);
+        }
+        let all = due.len() + most;
+        let is_due = |&(at, _): &(Duration, Position)| at <= now;
+        let until = (self.again.front().is_some_and(is_due)).then_some(now + TOGETHER);
+        while due.len() < all
+            && let Some(&(at, position)) = self.again.front()
+            && Some(at) <= until
+        {
+            self.again.pop_front();
+            due.extend(self.blocked.remove(&position));
         }
         due
     }
@@ -243,6 +257,7 @@ impl HeldRows {
         let stays = |position: &Position| !lost.contains(&position.id.partition());
         self.to_hold.retain(|position, _| stays(position));
         self.blocked.retain(|position, _| stays(position));
+        self.again.retain(|(_, position)| stays(position));
         self.of.retain(|partition, _| !lost.contains(partition));
     }
 
@@ -262,6 +277,7 @@ impl HeldRows {
     pub(super) fn forget_to_hold(&mut self) {
         self.to_hold.clear();
         self.blocked.clear();
+        self.again.clear();
     }
 
     /// Whether some are to be held.
@@ -397,7 +413,7 @@ impl HeldRows {
     /// How long the writer may wait before it holds, releases or buries rows. (It counts them when
     /// it takes a turn anyway.)
     pub(super) fn next(&self, now: Duration, time: StoreTime) -> Option<Duration> {
-        let again = (!self.blocked.is_empty()).then_some(self.again_at);
+        let again = self.again.front().map(|&(at, _)| at);
         let hold = match self.to_hold.is_empty() {
             true => again,
             false => Some(now),
@@ -417,10 +433,9 @@ mod tests {
     use crate::store::write::Settled;
     use std::time::Duration;
 
-    #[test]
-    fn a_row_that_somebody_has_locked_does_not_take_the_place_of_others() {
-        let (mut held, now) = (HeldRows::new(), Duration::ZERO);
-        let row = |number: u64| ToHold {
+    /// A row that is to be held, which is due in this second.
+    fn to_hold(number: u64) -> ToHold {
+        ToHold {
             of: Settled {
                 id: DurableId::new(0, StoreTime::MIN, number),
                 due: StoreTime::MIN.after(Duration::from_secs(number)),
@@ -429,21 +444,45 @@ mod tests {
             kind: "kind".into(),
             why: HeldWhy::Paused,
             refused: None,
-        };
-        (1..=3).for_each(|number| held.push(row(number)));
-        let first = held.take_due(now, 1).remove(0);
-        let locked = first.position();
-        held.push_again(first, now);
-        assert!(held.has(locked), "it is still to be held");
-        for expected in [2, 3] {
-            let taken = held.take_due(now + AGAIN, 1).remove(0);
-            assert_eq!(taken.position(), row(expected).position());
         }
-        assert!(held.take_due(now, 1).is_empty(), "not before its time");
+    }
+
+    /// The seconds of the rows that are to be held now.
+    fn due(held: &mut HeldRows, now: Duration, most: usize) -> Vec<u64> {
+        let second = |row: ToHold| row.of.due.since(StoreTime::MIN).as_secs();
+        held.take_due(now, most).into_iter().map(second).collect()
+    }
+
+    #[test]
+    fn a_row_that_somebody_has_locked_does_not_take_the_place_of_others() {
+        let (mut held, now) = (HeldRows::new(), Duration::ZERO);
+        (1..=3).for_each(|number| held.push(to_hold(number)));
+        assert_eq!(due(&mut held, now, 1), [1]);
+        held.push_again(to_hold(1), now);
+        assert!(held.has(to_hold(1).position()), "it is still to be held");
+        assert_eq!(due(&mut held, now, 1), [2], "not before its time");
         held.scan_at = None;
+        assert!(held.has_due(now));
+        assert_eq!(due(&mut held, now + AGAIN, 1), [3, 1]);
+        held.push_again(to_hold(1), now);
+        assert!(!held.has_due(now));
         assert_eq!(held.next(now, StoreTime::MIN), Some(AGAIN));
-        assert_eq!(held.take_due(now + AGAIN, 1).remove(0).position(), locked);
+        assert_eq!(due(&mut held, now + AGAIN, 1), [1]);
         assert!(!held.is_holding());
+    }
+
+    #[test]
+    fn a_row_that_could_not_be_held_does_not_wait_until_no_others_come() {
+        let (mut held, mut now) = (HeldRows::new(), Duration::ZERO);
+        held.push_again(to_hold(0), now);
+        for number in 1..=100 {
+            // There are always others, and in each turn one of them is held up a moment before.
+            (0..20).for_each(|other| held.push(to_hold(20 * number + other)));
+            held.push_again(to_hold(10_000 + number), now + AGAIN / 2);
+            now += AGAIN;
+            assert!(due(&mut held, now, 16).contains(&0), "turn {number}");
+            held.push_again(to_hold(0), now);
+        }
     }
 
     /// A row that is held for this reason since the beginning of the time.

@@ -28,6 +28,10 @@ const RELEASED_MAX: usize = 1_024;
 /// How long a row waits that somebody's transaction holds up.
 const AGAIN: Duration = Duration::from_millis(100);
 
+/// Those whose time comes so soon after that of the first one come along with it. A commit that
+/// something holds up takes long, so there are few of them.
+const TOGETHER: Duration = Duration::from_millis(50);
+
 /// A row that is held by a limit.
 #[derive(Clone)]
 pub(super) struct Queued {
@@ -45,13 +49,20 @@ struct RuleQueue {
     is_told: bool,
 }
 
+/// A row that could not be released, since somebody's transaction holds it up.
+struct HeldUp {
+    position: Position,
+    row: Queued,
+    /// When it is tried again, by the node's clock.
+    again_at: Duration,
+}
+
 /// Rows that are held by limits.
 #[derive(Default)]
 pub(super) struct Queues {
     rules: BTreeMap<RuleNumber, RuleQueue>,
-    /// Rows that could not be released yet, and when they are tried again.
-    blocked: Vec<(Position, Queued)>,
-    again_at: Duration,
+    /// Rows that could not be released yet.
+    blocked: Vec<HeldUp>,
     /// How many rows are held by limits, as far as it is known.
     pub(super) rows: u64,
 }
@@ -115,7 +126,7 @@ impl Queues {
         for rule in self.rules.values_mut() {
             rule.first.retain(|position, _| stays(position));
         }
-        self.blocked.retain(|(position, _)| stays(position));
+        self.blocked.retain(|held_up| stays(&held_up.position));
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -130,7 +141,7 @@ impl Queues {
     /// Whether timers of a rule wait, as far as it is known.
     fn waits(&self, number: RuleNumber) -> bool {
         self.rules.get(&number).is_some_and(RuleQueue::waits)
-            || (self.blocked.iter()).any(|(_, row)| row.met.contains(&number))
+            || (self.blocked.iter()).any(|held_up| held_up.row.met.contains(&number))
     }
 
     /// The rules of which threads are to be told that timers wait, or wait no more.
@@ -151,7 +162,7 @@ impl Queues {
     pub(super) fn count(&self, number: RuleNumber) -> u32 {
         let rule = self.rules.get(&number);
         let count = |rule: &RuleQueue| rule.first.len().max(usize::from(!rule.knows_all()));
-        let is_of = |(_, row): &&(Position, Queued)| row.met.contains(&number);
+        let is_of = |held_up: &&HeldUp| held_up.row.met.contains(&number);
         let blocked = match is_broken(DurableFault::BlockedUncounted) {
             false => self.blocked.iter().filter(is_of).count(),
             true => 0,
@@ -174,7 +185,7 @@ impl Queues {
     fn has(&self, position: Position, met: &Met) -> bool {
         let mut rules = met.iter().filter_map(|number| self.rules.get(number));
         rules.any(|rule| rule.first.contains_key(&position))
-            || self.blocked.iter().any(|(other, _)| *other == position)
+            || (self.blocked.iter()).any(|held_up| held_up.position == position)
     }
 
     /// A row is held by a limit, and may be new here.
@@ -218,18 +229,17 @@ impl Queues {
         now: Duration,
     ) -> Vec<(Position, Queued)> {
         let mut taken = Vec::new();
-        if self.again_at <= now {
-            for (position, row) in std::mem::take(&mut self.blocked) {
-                match lacks(&row, left) {
-                    None => take_one(&row, left),
-                    Some(_) => {
-                        self.blocked.push((position, row));
-                        continue;
-                    }
-                }
-                taken.push((position, row));
+        let is_due = |held_up: &HeldUp| held_up.again_at <= now;
+        let until = (self.blocked.iter().any(is_due)).then_some(now + TOGETHER);
+        let goes_on = |held_up: &mut HeldUp| {
+            let goes_on = Some(held_up.again_at) <= until && lacks(&held_up.row, left).is_none();
+            if goes_on {
+                take_one(&held_up.row, left);
             }
-        }
+            goes_on
+        };
+        let released = self.blocked.extract_if(.., goes_on);
+        taken.extend(released.map(|held_up| (held_up.position, held_up.row)));
         let numbers: Vec<_> = self.rules.keys().copied().collect();
         let mut goes_on = true;
         while goes_on && taken.len() < RELEASED_MAX {
@@ -257,8 +267,13 @@ impl Queues {
 
     /// Somebody's transaction holds a row up that was to be released.
     pub(super) fn try_again(&mut self, position: Position, row: Queued, now: Duration) {
-        self.blocked.push((position, row));
-        self.again_at = now + AGAIN;
+        let again_at = now + AGAIN;
+        let held_up = HeldUp {
+            position,
+            row,
+            again_at,
+        };
+        self.blocked.push(held_up);
     }
 
     /// When rows that were held up are tried again. `left`: how many timers of each rule may go
@@ -272,10 +287,13 @@ impl Queues {
         if self.blocked.is_empty() {
             return None;
         }
-        let (again, left) = (self.again_at.saturating_sub(now), left());
-        let wait = |(_, row): &(Position, Queued)| match lacks(row, &left) {
-            None => Some(again),
-            Some(other) => Some(wait(other)?.max(again)),
+        let left = left();
+        let wait = |held_up: &HeldUp| {
+            let again = held_up.again_at.saturating_sub(now);
+            match lacks(&held_up.row, &left) {
+                None => Some(again),
+                Some(other) => Some(wait(other)?.max(again)),
+            }
         };
         self.blocked.iter().filter_map(wait).min()
     }
@@ -360,7 +378,7 @@ mod tests {
     use crate::queue::throttle::Met;
     #[cfg(feature = "__faults")]
     use crate::store::fault::{DurableFault, set_durable_fault};
-    use crate::store::row::Position;
+    use crate::store::row::{DurableId, Position, StoreTime};
     use std::collections::BTreeMap;
     use std::time::Duration;
 
@@ -392,6 +410,39 @@ mod tests {
         // A call that ends wakes the writer, or a token comes.
         assert_eq!(again(0, None, now + second), None);
         assert_eq!(again(0, Some(second), now + second), Some(second));
+    }
+
+    #[test]
+    fn each_row_that_was_held_up_waits_for_itself() {
+        let mut queues = Queues::default();
+        queues.begin([1]);
+        let at = |number| Position {
+            id: DurableId::new(0, StoreTime::MIN, number),
+            ..Position::MIN
+        };
+        let row = || Queued {
+            met: vec![1],
+            attempts: 0,
+            crashes: 0,
+        };
+        let mut now = Duration::from_secs(9);
+        queues.try_again(at(0), row(), now);
+        for number in 1..=3 {
+            // Another one is held up just before this one is tried.
+            queues.try_again(at(number), row(), now + AGAIN / 4 * 3);
+            now += AGAIN;
+            let wait = queues.again(|| BTreeMap::from([(1, 9)]), now, |_| None);
+            assert_eq!(wait, Some(Duration::ZERO));
+            let mut left = BTreeMap::from([(1, 9)]);
+            let taken = queues.take(&mut left, now);
+            let taken: Vec<_> = taken.into_iter().map(|(position, _)| position).collect();
+            let expected: Vec<_> = match number {
+                1 => vec![at(0)],
+                _ => vec![at(number - 1), at(0)],
+            };
+            assert_eq!(taken, expected);
+            queues.try_again(at(0), row(), now);
+        }
     }
 
     #[test]
