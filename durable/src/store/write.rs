@@ -359,6 +359,9 @@ pub enum Outcome {
     /// needs. In a store in a file, a change that a handler has asked for waits for room on the
     /// disk.
     Blocked(Box<Write>),
+    /// The same, but the store has not tried this change by itself, since others of the commit that
+    /// are blocked have taken long enough. The writer tries it before those.
+    PutOff(Box<Write>),
     /// The store refuses this change, and says why. The change was not made, and the others were.
     Refused(Arc<str>),
 }
@@ -514,8 +517,17 @@ impl Outcome {
             | Self::Replaced(is_made, _)
             | Self::Discarded(is_made)
             | Self::Ruled(is_made) => *is_made,
-            Self::Blocked(_) | Self::Refused(_) => false,
+            Self::Blocked(_) | Self::PutOff(_) | Self::Refused(_) => false,
         }
+    }
+
+    /// Whether the change was not made, and is to be tried again.
+    pub(crate) const fn is_held_up(&self) -> bool {
+        matches!(self, Self::Blocked(_) | Self::PutOff(_))
+    }
+
+    pub(crate) const fn is_refused(&self) -> bool {
+        matches!(self, Self::Refused(_))
     }
 
     /// The row as it is now, if it got another deadline, or was amended, and is to fire.
@@ -542,6 +554,7 @@ impl Outcome {
             | Self::Ruled(_)
             | Self::Begun(_)
             | Self::Blocked(_)
+            | Self::PutOff(_)
             | Self::Refused(_) => (None, &[]),
         };
         one.into_iter().chain(many.iter().copied())

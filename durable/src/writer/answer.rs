@@ -1,6 +1,7 @@
 //! Answer: what a turn of the writer does with the outcomes of its commit. The window follows
 //! (TurnPlace), and callers are told (TurnTell). Calls that read are answered here, too.
 
+use super::aside::Waits;
 use super::outcomes::{Outcomes, Unmade};
 use super::plan::{Many, ManyArmed, ManyCancelled, Plan, Planned};
 use super::turn::Writer;
@@ -11,13 +12,13 @@ use crate::queue::request::{Look, Reply};
 use crate::queue::ticket::Teller;
 use crate::store::contract::StoreError;
 use crate::store::row::{DurableId, Row};
-use crate::store::write::{Outcome, Write};
+use crate::store::write::Outcome;
 use std::time::Duration;
 
 /// The changes of a plan that were not made.
 enum NotMade {
     /// Another transaction has locked what these need.
-    Blocked(Vec<Write>),
+    Blocked(Waits),
     /// The store refuses the change.
     Refused(DurableError),
 }
@@ -25,7 +26,7 @@ enum NotMade {
 impl From<Unmade> for NotMade {
     fn from(unmade: Unmade) -> Self {
         match unmade {
-            Unmade::Blocked(write) => Self::Blocked(vec![write]),
+            Unmade::Blocked(waits) => Self::Blocked(waits),
             Unmade::Refused(why) => Self::Refused(why),
         }
     }
@@ -49,9 +50,9 @@ impl Writer {
         for mut planned in plans {
             match self.not_made(&mut planned.plan, &mut outcomes, clocks) {
                 Some(NotMade::Refused(why)) => self.refuse(planned, &why),
-                Some(NotMade::Blocked(writes)) => self.set_aside(planned, writes, elapsed),
+                Some(NotMade::Blocked(waits)) => self.set_aside(planned, waits, elapsed),
                 None => {
-                    if planned.since < elapsed {
+                    if self.core.aside.is_in_round() {
                         self.core.aside.got_through();
                         self.ownership.look_at_all_soon();
                     }
@@ -102,7 +103,7 @@ impl Writer {
                 return outcomes.next_unmade().map(NotMade::from);
             }
         };
-        (!blocked.is_empty()).then_some(NotMade::Blocked(blocked))
+        (!blocked.writes.is_empty()).then_some(NotMade::Blocked(blocked))
     }
 
     /// The changes of a plan were made: the window follows (TurnPlace), and the caller is told
@@ -186,12 +187,12 @@ impl Writer {
         many: &mut ManyArmed,
         outcomes: &mut Outcomes,
         clocks: ClockReading,
-    ) -> Vec<Write> {
-        let mut blocked = Vec::new();
+    ) -> Waits {
+        let mut blocked = Waits::default();
         for (id, near) in std::mem::take(&mut many.rows) {
             match outcomes.next_unmade() {
-                Some(Unmade::Blocked(write)) => {
-                    blocked.push(write);
+                Some(Unmade::Blocked(waits)) => {
+                    blocked.add(waits);
                     many.rows.push((id, near));
                 }
                 Some(Unmade::Refused(why)) => many.refused = Some(why),
@@ -207,11 +208,11 @@ impl Writer {
 
     /// Takes the outcomes of a call that cancels many timers. Returns the changes that have to
     /// wait.
-    fn cancel_many(&mut self, many: &mut ManyCancelled, outcomes: &mut Outcomes) -> Vec<Write> {
-        let mut blocked = Vec::new();
+    fn cancel_many(&mut self, many: &mut ManyCancelled, outcomes: &mut Outcomes) -> Waits {
+        let mut blocked = Waits::default();
         for _ in 0..std::mem::take(&mut many.left) {
             match outcomes.next_unmade() {
-                Some(Unmade::Blocked(write)) => blocked.push(write),
+                Some(Unmade::Blocked(waits)) => blocked.add(waits),
                 Some(Unmade::Refused(why)) => many.refused = Some(why),
                 None => {
                     if let Some(Outcome::Cancelled(gone)) = outcomes.next() {
@@ -220,7 +221,7 @@ impl Writer {
                 }
             }
         }
-        many.left = blocked.len();
+        many.left = blocked.writes.len();
         blocked
     }
 

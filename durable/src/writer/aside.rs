@@ -5,10 +5,13 @@
 //! caller waits; nobody else does. A later change of the same row or key waits behind it, and these
 //! are tried in the order in which they came.
 //!
-//! A turn tries a bounded number. First it takes one of each row and key, and of these the ones
+//! In a *round* some of them are tried, in a commit of their own, so that they hold up no other
+//! change. A round has a bounded number. First come one of each row and key, and of these the ones
 //! that were tried the longest ago. So however many wait for one transaction, all others are tried.
-//! Callers that wait count as callers whose requests are in the queue, so that there is a bound for
-//! them, too.
+//! The store tries as many of them by themselves as it has time for, and puts off those that come
+//! after these ([`Outcome::PutOff`](crate::contract::Outcome::PutOff)). They come first in the next
+//! round. Callers that wait count as callers whose requests are in the queue, so that there is a
+//! bound for them, too.
 
 use super::plan::Planned;
 use crate::store::fault::{DurableFault, is_broken};
@@ -22,8 +25,13 @@ use std::time::Duration;
 const AGAIN_MIN: Duration = Duration::from_millis(5);
 const AGAIN_MAX: Duration = Duration::from_millis(100);
 
-/// The most calls whose changes are tried again in one turn.
+/// The most calls whose changes are tried again in one round.
 const AGAIN_COUNT: usize = 1_024;
+
+/// After a round there is none for this many times as long as it has taken, but for a second at
+/// most: it may have waited for the database.
+const REST_SHARE: u32 = 3;
+const REST_MAX: Duration = Duration::from_secs(1);
 
 /// A caller waits no longer for somebody else's transaction.
 const BLOCKED_MAX: Duration = Duration::from_secs(300);
@@ -44,6 +52,35 @@ fn token_of(write: &Write) -> Option<Held> {
     }
     let key = write.names_key().cloned().map(Held::Key);
     key.or_else(|| write.names_row().or(write.names_dead()).map(Held::Row))
+}
+
+/// Why changes are set aside.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Why {
+    /// The store has tried one of them by itself, and something was in its way.
+    Blocked,
+    /// The store had no time to try any of them by itself.
+    #[default]
+    PutOff,
+    /// Earlier changes of the same row or key wait.
+    Behind,
+}
+
+/// Changes of a call that have to wait.
+#[derive(Default)]
+pub(super) struct Waits {
+    pub(super) writes: Vec<Write>,
+    pub(super) why: Why,
+}
+
+impl Waits {
+    /// Others of the same call have to wait, too.
+    pub(super) fn add(&mut self, others: Self) {
+        self.writes.extend(others.writes);
+        if others.why == Why::Blocked {
+            self.why = Why::Blocked;
+        }
+    }
 }
 
 /// The changes of a call that wait, and what is done with their outcomes.
@@ -94,12 +131,15 @@ pub(super) struct AsideLoad {
 #[derive(Default)]
 pub(super) struct Aside {
     waiting: VecDeque<HeldUp>,
-    /// Those that were tried in this turn, and wait again.
+    /// Those of the round that is under way that wait again.
     tried: Vec<HeldUp>,
+    is_in_round: bool,
+    /// Some have never been tried by themselves, since the store had no time for it.
+    is_hurried: bool,
     /// How many changes have each token.
     tokens: HashMap<Held, usize>,
     load: AsideLoad,
-    /// How often changes were taken to be tried again.
+    /// The number of rounds.
     round: u64,
     wait: Duration,
     /// When they are tried again, by the node's clock.
@@ -181,23 +221,31 @@ impl Aside {
         self.load.bytes -= bytes;
     }
 
-    /// Sets the changes of a call aside: behind all others, or, if they have waited before, at
-    /// their former place.
-    pub(super) fn push(&mut self, mut waiting: HeldUp, now: Duration) {
+    /// Sets the changes of a call aside: behind all others, or, if they were in the round, before
+    /// those that were not.
+    pub(super) fn push(&mut self, mut waiting: HeldUp, why: Why, now: Duration) {
         if self.waiting.is_empty() && self.tried.is_empty() {
             self.wait = self.wait.clamp(AGAIN_MIN, AGAIN_MAX);
             self.again_at = now.saturating_add(self.wait);
         }
         self.count(&waiting);
-        waiting.planned.aside_in = self.round;
-        if waiting.planned.since < now {
+        match why {
+            Why::Blocked => waiting.planned.tried_in = Some(self.round),
+            Why::PutOff if waiting.planned.tried_in.is_none() => {
+                self.is_hurried = true;
+                self.again_at = self.again_at.min(now.saturating_add(AGAIN_MIN));
+            }
+            Why::PutOff | Why::Behind => {}
+        }
+        if self.is_in_round {
             self.tried.push(waiting);
         } else {
             self.waiting.push_back(waiting);
         }
     }
 
-    /// Those that are tried now, the first ones first.
+    /// A round begins, if it is time for one. Returns those that are tried now, in the order in
+    /// which they are tried.
     pub(super) fn take_due(&mut self, now: Duration) -> Vec<HeldUp> {
         if self.waiting.is_empty() || now < self.again_at {
             return Vec::new();
@@ -205,23 +253,40 @@ impl Aside {
         self.wait = (self.wait * 2).clamp(AGAIN_MIN, AGAIN_MAX);
         self.again_at = now.saturating_add(self.wait);
         self.round += 1;
-        let is_due = self.choose(now);
-        let (mut due, mut left) = (Vec::new(), VecDeque::new());
-        for (waiting, is_due) in std::mem::take(&mut self.waiting).into_iter().zip(is_due) {
-            match is_due {
-                true => due.push(waiting),
-                false => left.push_back(waiting),
-            }
-        }
-        self.waiting = left;
+        (self.is_in_round, self.is_hurried) = (true, false);
+        let chosen = self.choose(now);
+        let mut all: Vec<_> = self.waiting.drain(..).map(Some).collect();
+        let due = chosen.into_iter().filter_map(|at| all[at].take());
+        let due: Vec<_> = due.collect();
+        self.waiting.extend(all.into_iter().flatten());
         due.iter().for_each(|waiting| self.uncount(waiting));
         due
     }
 
-    /// Which ones are tried now. None is without those that are before it at its row or key.
-    fn choose(&self, now: Duration) -> Vec<bool> {
+    /// Whether what is made now has waited.
+    pub(super) const fn is_in_round(&self) -> bool {
+        self.is_in_round
+    }
+
+    /// A round has ended. The next one is so late that the other changes of the node have most of
+    /// the time, or half of it as long as some were never tried by themselves.
+    pub(super) fn end_round(&mut self, begun: Duration, ended: Duration) {
+        let took = ended.saturating_sub(begun).min(REST_MAX);
+        let rest = if self.is_hurried {
+            took
+        } else {
+            took * REST_SHARE
+        };
+        let rest = rest.min(REST_MAX);
+        self.again_at = self.again_at.max(ended.saturating_add(rest));
+    }
+
+    /// Which ones are tried now, in this order. None is without those that are before it at its row
+    /// or key.
+    fn choose(&self, now: Duration) -> Vec<usize> {
         // (A caller that has waited long enough is only told so.)
         let mut is_due: Vec<bool> = self.waiting.iter().map(|of| of.is_over(now)).collect();
+        let mut chosen: Vec<usize> = (0..is_due.len()).filter(|&at| is_due[at]).collect();
         let mut before = HashSet::new();
         let mut firsts = Vec::new();
         for (at, waiting) in self
@@ -235,12 +300,13 @@ impl Aside {
             }
             before.extend(waiting.tokens());
         }
-        // (The sort is stable.)
-        firsts.sort_by_key(|&at| self.waiting[at].planned.aside_in);
+        // (The sort is stable, and those come first that were never tried by themselves.)
+        firsts.sort_by_key(|&at| self.waiting[at].planned.tried_in);
         firsts.truncate(AGAIN_COUNT);
         firsts.iter().for_each(|&at| is_due[at] = true);
         // If there is room, those behind them come along: perhaps nothing is in the way any more.
         let mut room = AGAIN_COUNT - firsts.len();
+        chosen.append(&mut firsts);
         let mut stay = HashSet::new();
         for (at, waiting) in self.waiting.iter().enumerate() {
             if is_due[at] {
@@ -248,12 +314,12 @@ impl Aside {
             }
             if room > 0 && !waiting.tokens().any(|token| stay.contains(&token)) {
                 room -= 1;
-                is_due[at] = true;
+                chosen.push(at);
             } else {
                 stay.extend(waiting.tokens());
             }
         }
-        is_due
+        chosen
     }
 
     /// Changes were made that had waited: perhaps the transaction has ended that was in the way.
@@ -285,8 +351,9 @@ impl Aside {
         }
     }
 
-    /// The turn has ended: those that were tried are the first ones again.
+    /// What has become of the round is known: those that wait again are the first ones again.
     pub(super) fn end_turn(&mut self) {
+        self.is_in_round = false;
         for waiting in self.tried.drain(..).rev() {
             self.waiting.push_front(waiting);
         }
@@ -334,25 +401,38 @@ mod tests {
             plan: Plan::One,
             reply: Reply::Nobody,
             since,
-            aside_in: 0,
+            tried_in: None,
         };
         HeldUp { writes, planned }
     }
 
-    /// The numbers of the rows that a turn tries. All of them are held up again.
-    fn turn(aside: &mut Aside, now: &mut Duration) -> Vec<u128> {
+    /// The numbers of the rows of a round. All of them are held up again: the first `tried` calls
+    /// by themselves, and the others are put off.
+    fn round_of(aside: &mut Aside, tried: usize, now: &mut Duration) -> Vec<u128> {
         *now += AGAIN_MAX;
         let due = aside.take_due(*now);
         let puts = |write: &Write| write.puts().unwrap().to_bits();
-        let tried = due
+        let rows = due
             .iter()
             .flat_map(|waiting| waiting.writes.iter().map(puts));
-        let tried = tried.collect();
-        due.into_iter()
-            .for_each(|waiting| aside.push(waiting, *now));
+        let rows = rows.collect();
+        for (at, waiting) in due.into_iter().enumerate() {
+            let why = if at < tried {
+                Why::Blocked
+            } else {
+                Why::PutOff
+            };
+            aside.push(waiting, why, *now);
+        }
         aside.end_turn();
+        aside.end_round(*now, *now);
         assert!(aside.is_counted_right());
-        tried
+        rows
+    }
+
+    /// The same, and all are tried by themselves.
+    fn round(aside: &mut Aside, now: &mut Duration) -> Vec<u128> {
+        round_of(aside, usize::MAX, now)
     }
 
     #[test]
@@ -360,16 +440,17 @@ mod tests {
         let (mut aside, mut now) = (Aside::default(), Duration::ZERO);
         let many = 2 * AGAIN_COUNT as u128;
         for number in 0..many {
-            aside.push(of_call(vec![arm(number, "K")], now), now);
+            aside.push(of_call(vec![arm(number, "K")], now), Why::Blocked, now);
         }
-        aside.push(of_call(vec![arm(many, "L")], now), now);
+        aside.push(of_call(vec![arm(many, "L")], now), Why::Blocked, now);
         // (One that has neither row nor key in common with others.)
-        aside.push(of_call(vec![arm(many + 1, "")], now), now);
+        aside.push(of_call(vec![arm(many + 1, "")], now), Why::Blocked, now);
         for _ in 0..3 {
-            let tried = turn(&mut aside, &mut now);
-            let first: Vec<u128> = (0..AGAIN_COUNT as u128 - 2).collect();
-            let (of_key, others) = tried.split_at(first.len());
-            assert_eq!((of_key, others), (&*first, &[many, many + 1][..]));
+            let tried = round(&mut aside, &mut now);
+            // (The first one of the key, the others, and then those that come along.)
+            let behind = 1..AGAIN_COUNT as u128 - 2;
+            let expected: Vec<u128> = [0, many, many + 1].into_iter().chain(behind).collect();
+            assert_eq!(tried, expected);
         }
     }
 
@@ -379,10 +460,10 @@ mod tests {
         let many = 3 * AGAIN_COUNT as u128 - 1;
         for number in 0..many {
             let key = format!("{number}");
-            aside.push(of_call(vec![arm(number, &key)], now), now);
+            aside.push(of_call(vec![arm(number, &key)], now), Why::Blocked, now);
         }
         for _ in 0..2 {
-            let mut tried: Vec<u128> = (0..3).flat_map(|_| turn(&mut aside, &mut now)).collect();
+            let mut tried: Vec<u128> = (0..3).flat_map(|_| round(&mut aside, &mut now)).collect();
             assert!(tried.len() <= 3 * AGAIN_COUNT);
             tried.sort_unstable();
             tried.dedup();
@@ -397,17 +478,69 @@ mod tests {
         // Of each key there are two, and the last call has all keys.
         for number in 0..2 * many {
             let key = format!("{}", number % many);
-            aside.push(of_call(vec![arm(number, &key)], now), now);
+            aside.push(of_call(vec![arm(number, &key)], now), Why::Blocked, now);
         }
         let all = (0..many).map(|number| arm(2 * many + number, &format!("{number}")));
-        aside.push(of_call(all.collect(), now), now);
+        aside.push(of_call(all.collect(), now), Why::Blocked, now);
         let firsts: Vec<u128> = (0..many).collect();
-        assert_eq!(turn(&mut aside, &mut now), firsts);
+        assert_eq!(round(&mut aside, &mut now), firsts);
         // (One call may have one key twice.)
         let mut aside = Aside::default();
         let twice = vec![arm(0, "K"), arm(1, "K")];
-        aside.push(of_call(twice, now), now);
-        assert_eq!(turn(&mut aside, &mut now), [0, 1]);
+        aside.push(of_call(twice, now), Why::Blocked, now);
+        assert_eq!(round(&mut aside, &mut now), [0, 1]);
+    }
+
+    /// One that the store has never tried by itself comes first, and soon.
+    #[test]
+    fn what_was_put_off_is_tried_before_what_was_tried() {
+        let (mut aside, mut now) = (Aside::default(), Duration::ZERO);
+        let (many, by_themselves) = (200, 24);
+        for number in 0..many {
+            let key = format!("{number}");
+            aside.push(of_call(vec![arm(number, &key)], now), Why::PutOff, now);
+        }
+        let mut seen = HashSet::new();
+        for tries in 1..=9 {
+            assert!(aside.next(now) <= Some(AGAIN_MIN), "some were never tried");
+            let rows = round_of(&mut aside, by_themselves, &mut now);
+            assert_eq!(rows.len() as u128, many);
+            seen.extend(rows.into_iter().take(by_themselves));
+            assert_eq!(seen.len(), (tries * by_themselves).min(many as usize));
+        }
+        // From now on they take turns.
+        assert!(aside.next(now) > Some(AGAIN_MIN));
+        let mut next = || round_of(&mut aside, by_themselves, &mut now)[..by_themselves].to_vec();
+        let rows: HashSet<u128> = (0..8).flat_map(|_| next()).collect();
+        assert_eq!(rows.len(), 8 * by_themselves, "none twice");
+    }
+
+    /// A call for many timers may take all the time of a round by itself.
+    #[test]
+    fn two_large_calls_keep_none_from_being_tried() {
+        let (mut aside, mut now) = (Aside::default(), Duration::ZERO);
+        for number in 0..3 {
+            let key = format!("{number}");
+            aside.push(of_call(vec![arm(number, &key)], now), Why::PutOff, now);
+        }
+        let mut first = || round_of(&mut aside, 1, &mut now)[0];
+        let firsts: Vec<u128> = (0..6).map(|_| first()).collect();
+        assert_eq!(firsts, [0, 1, 2, 0, 1, 2]);
+    }
+
+    #[test]
+    fn a_round_that_takes_long_comes_seldom() {
+        let (mut aside, mut now) = (Aside::default(), Duration::ZERO);
+        aside.push(of_call(vec![arm(1, "K")], now), Why::Blocked, now);
+        round(&mut aside, &mut now);
+        assert!(aside.next(now) <= Some(AGAIN_MAX));
+        let took = AGAIN_MAX * 2;
+        aside.end_round(now, now + took);
+        assert_eq!(aside.next(now + took), Some(took * REST_SHARE));
+        // (The database was away.)
+        let took = REST_MAX * 30;
+        aside.end_round(now, now + took);
+        assert_eq!(aside.next(now + took), Some(REST_MAX));
     }
 
     /// Behind a change that is held up for ever a caller is told all the same.
@@ -422,10 +555,10 @@ mod tests {
         };
         let mut answer = of_call(vec![Write::ack(of, None, None)], now);
         answer.planned.plan = Plan::Settle(Ended::Done);
-        aside.push(answer, now);
+        aside.push(answer, Why::Blocked, now);
         for _ in 0..2 * AGAIN_COUNT {
             let cancel = Write::Cancel(crate::store::write::Target::Id(id));
-            aside.push(of_call(vec![cancel], now), now);
+            aside.push(of_call(vec![cancel], now), Why::Blocked, now);
         }
         now += BLOCKED_MAX + AGAIN_MIN;
         let due = aside.take_due(now);
@@ -437,21 +570,21 @@ mod tests {
     fn calls_that_wait_are_counted_and_answers_of_handlers_are_not() {
         let (mut aside, mut now) = (Aside::default(), Duration::ZERO);
         let two = vec![arm(1, "K"), arm(2, "L")];
-        aside.push(of_call(two, now), now);
-        aside.push(of_call(vec![arm(3, "K")], now), now);
+        aside.push(of_call(two, now), Why::Blocked, now);
+        aside.push(of_call(vec![arm(3, "K")], now), Why::Blocked, now);
         let mut answer = of_call(vec![arm(4, "")], now);
         answer.planned.plan = Plan::Settle(Ended::Failed);
-        aside.push(answer, now);
+        aside.push(answer, Why::Blocked, now);
         let bytes = 3 * 10 + 3;
         let load = AsideLoad { calls: 2, bytes };
         assert_eq!(aside.load(), load);
-        assert_eq!(turn(&mut aside, &mut now).len(), 4);
+        assert_eq!(round(&mut aside, &mut now).len(), 4);
         assert_eq!(aside.load(), load);
         assert_eq!(aside.take_calls().len(), 2);
         assert_eq!(aside.load(), AsideLoad::default());
         assert!(aside.is_counted_right());
         now += AGAIN_MAX;
-        aside.push(of_call(vec![arm(5, "K")], now), now);
+        aside.push(of_call(vec![arm(5, "K")], now), Why::Blocked, now);
         assert_eq!(aside.take_all().len(), 2);
         assert_eq!(aside.load(), AsideLoad::default());
     }

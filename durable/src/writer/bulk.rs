@@ -3,6 +3,7 @@
 //! A slice is read and changed in one turn, so nothing comes between but the other changes of that
 //! turn's commit. A timer that one of those names is left as it has it.
 
+use super::aside::Waits;
 use super::outcomes::{Outcomes, Unmade};
 use super::plan::ManyBulk;
 use super::turn::Writer;
@@ -145,11 +146,11 @@ impl Writer {
         bulk: &mut ManyBulk,
         outcomes: &mut Outcomes,
         clocks: ClockReading,
-    ) -> Vec<Write> {
-        let mut blocked = Vec::new();
+    ) -> Waits {
+        let mut blocked = Waits::default();
         for _ in 0..std::mem::take(&mut bulk.left) {
             match outcomes.next_unmade() {
-                Some(Unmade::Blocked(write)) => blocked.push(write),
+                Some(Unmade::Blocked(waits)) => blocked.add(waits),
                 Some(Unmade::Refused(why)) => bulk.refused = Some(why),
                 None => {
                     bulk.note_carried(outcomes.peek());
@@ -159,7 +160,7 @@ impl Writer {
                 }
             }
         }
-        bulk.left = blocked.len();
+        bulk.left = blocked.writes.len();
         blocked
     }
 }

@@ -250,7 +250,7 @@ impl Core {
             writes.iter().for_each(|write| self.take_back_later(write));
         }
         for outcome in outcomes? {
-            if let Outcome::Blocked(write) = outcome {
+            if let Outcome::Blocked(write) | Outcome::PutOff(write) = outcome {
                 self.take_back_later(&write);
             }
         }

@@ -138,7 +138,9 @@ impl Writer {
         let mut released = Vec::new();
         for ((position, queued), outcome) in taken.into_iter().zip(outcomes) {
             match outcome {
-                Outcome::Blocked(_) => self.core.queues.try_again(position, queued, elapsed),
+                Outcome::Blocked(_) | Outcome::PutOff(_) => {
+                    self.core.queues.try_again(position, queued, elapsed);
+                }
                 Outcome::Settled(true, row) => {
                     let queues = &mut self.core.queues;
                     queues.rows = queues.rows.saturating_sub(1);

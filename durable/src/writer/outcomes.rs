@@ -1,5 +1,6 @@
 //! Outcomes: what a commit has made of its changes, in their order.
 
+use super::aside::{Waits, Why};
 use crate::handler::error::DurableError;
 use crate::store::fault::{DurableFault, is_broken};
 use crate::store::id_map::IdMap;
@@ -48,11 +49,17 @@ impl Outcomes {
     /// Takes the next one, if its change was not made.
     pub(super) fn next_unmade(&mut self) -> Option<Unmade> {
         let next = self.all.as_slice().first();
-        if !matches!(next, Some(Outcome::Blocked(_) | Outcome::Refused(_))) {
+        let is_unmade = |outcome: &Outcome| outcome.is_held_up() || outcome.is_refused();
+        if !next.is_some_and(is_unmade) {
             return None;
         }
+        let held_up = |write: Box<Write>, why| {
+            let writes = vec![*write];
+            Some(Unmade::Blocked(Waits { writes, why }))
+        };
         match self.next()? {
-            Outcome::Blocked(write) => Some(Unmade::Blocked(*write)),
+            Outcome::Blocked(write) => held_up(write, Why::Blocked),
+            Outcome::PutOff(write) => held_up(write, Why::PutOff),
             Outcome::Refused(why) => Some(Unmade::Refused(DurableError::Refused(why))),
             _ => None,
         }
@@ -71,6 +78,7 @@ impl Outcomes {
 
 /// Why a change was not made.
 pub(super) enum Unmade {
-    Blocked(Write),
+    /// It has to wait.
+    Blocked(Waits),
     Refused(DurableError),
 }

@@ -26,8 +26,8 @@ pub(super) struct Planned {
     pub(super) reply: Reply,
     /// Since when the request is being served, by the node's clock.
     pub(super) since: Duration,
-    /// The round in which its changes were last set aside. Zero: they were not.
-    pub(super) aside_in: u64,
+    /// The round in which the store has last tried its changes, and something was in their way.
+    pub(super) tried_in: Option<u64>,
 }
 
 /// What becomes of the outcomes. One of a call for many timers has several, all others have one.
@@ -144,7 +144,7 @@ impl Changes {
             plan,
             reply,
             since: self.elapsed,
-            aside_in: 0,
+            tried_in: None,
         });
     }
 }

@@ -41,7 +41,7 @@ impl Writer {
         let now = self.core.shared.elapsed();
         match outcome {
             // (As long as it stands before `loaded` it is known here alone.)
-            Some(Outcome::Blocked(_)) => self.core.held.push_again(row, now),
+            Some(Outcome::Blocked(_) | Outcome::PutOff(_)) => self.core.held.push_again(row, now),
             Some(Outcome::Settled(true, Some(stored))) => {
                 let held = stored.held();
                 if let Some(held) = held {
@@ -158,7 +158,7 @@ impl Writer {
         let mut released = Vec::new();
         for ((row, held, plan), outcome) in plans.into_iter().zip(outcomes) {
             match (outcome, plan) {
-                (Outcome::Blocked(_), _) => {
+                (Outcome::Blocked(_) | Outcome::PutOff(_), _) => {
                     if self.core.held_for(&row).is_some() {
                         scan.note(&row, held);
                     }

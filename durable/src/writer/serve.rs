@@ -2,7 +2,7 @@
 //! `answer.rs` has what is done with the outcomes. `settle.rs` makes changes of what handlers have
 //! said.
 
-use super::aside::HeldUp;
+use super::aside::{HeldUp, Waits, Why};
 use super::plan::{Changes, Many, Plan, Planned};
 use super::take::Taken;
 use super::turn::Writer;
@@ -13,7 +13,7 @@ use crate::queue::request::{Change, Control, Look, NewTimer, Reply};
 use crate::store::contract::StoreError;
 use crate::store::fault::{DurableFault, is_broken};
 use crate::store::row::{Row, StoreTime};
-use crate::store::write::{Replacement, Settled, SliceLimit, TrialBegun, Write};
+use crate::store::write::{Outcome, Replacement, Settled, SliceLimit, TrialBegun, Write};
 use std::time::Duration;
 
 impl Writer {
@@ -37,7 +37,6 @@ impl Writer {
         for control in taken.controls {
             self.control(control, &mut changes);
         }
-        self.try_again(&mut changes);
         self.plan_holds(now, &mut changes);
         for (change, reply) in taken.changes {
             self.plan(change, reply, &mut changes);
@@ -49,25 +48,11 @@ impl Writer {
             changes.writes.rotate_left(settled);
             changes.plans.rotate_left(settled);
         }
-        let Changes {
-            writes,
-            plans,
-            elapsed,
-        } = changes;
-        let kept = self.kept_writes(&plans, &writes);
-        let committed = planned.and_then(|()| self.commit_in_pace(writes));
-        // (So a caller that is told of a pause finds that this process obeys it.)
-        let committed = committed.and_then(|outcomes| self.read_rules().map(|()| outcomes));
-        let outcomes = match committed {
-            Ok(outcomes) => outcomes,
-            Err(error) => {
-                self.note_failure(&error);
-                self.refuse_all(plans, kept, taken.looks, &error);
-                return Err(error);
-            }
-        };
-        self.follow(plans, outcomes, backs, elapsed, clocks);
-        let mut looks = taken.looks.into_iter();
+        let commit =
+            |writer: &mut Self, writes| planned.and_then(|()| writer.commit_in_pace(writes));
+        let mut looks = taken.looks;
+        self.store(changes, commit, &mut looks, backs, clocks)?;
+        let mut looks = looks.into_iter();
         while let Some(look) = looks.next() {
             if let Err(error) = self.look(look) {
                 looks.for_each(|look| look.refuse(&DurableError::Store(error.clone())));
@@ -75,6 +60,38 @@ impl Writer {
             }
         }
         self.look_large()
+    }
+
+    /// TurnCommit, and then TurnPlace and TurnTell. If the commit fails, the looks are refused,
+    /// too. `backs` has the deliveries that have come back.
+    fn store(
+        &mut self,
+        changes: Changes,
+        commit: impl FnOnce(&mut Self, Vec<Write>) -> Result<Vec<Outcome>, StoreError>,
+        looks: &mut Vec<Look>,
+        backs: Vec<Delivery>,
+        clocks: ClockReading,
+    ) -> Result<(), StoreError> {
+        let Changes {
+            writes,
+            plans,
+            elapsed,
+        } = changes;
+        let kept = self.kept_writes(&plans, &writes);
+        let committed = commit(self, writes);
+        // (So a caller that is told of a pause finds that this process obeys it.)
+        let committed = committed.and_then(|outcomes| self.read_rules().map(|()| outcomes));
+        match committed {
+            Ok(outcomes) => {
+                self.follow(plans, outcomes, backs, elapsed, clocks);
+                Ok(())
+            }
+            Err(error) => {
+                self.note_failure(&error);
+                self.refuse_all(plans, kept, std::mem::take(looks), &error);
+                Err(error)
+            }
+        }
     }
 
     /// What steers the writer.
@@ -95,16 +112,28 @@ impl Writer {
         }
     }
 
-    /// TurnAside: tries the changes again that have waited for another transaction.
-    fn try_again(&mut self, changes: &mut Changes) {
-        for waiting in self.core.aside.take_due(changes.elapsed) {
-            if waiting.is_over(changes.elapsed) {
+    /// TurnAside: tries the changes again that have waited for another transaction. They have a
+    /// commit of their own, after that of the others, which wait for nothing that these wait for.
+    pub(super) fn try_again(&mut self, clocks: ClockReading) -> Result<(), StoreError> {
+        let begun = self.core.shared.elapsed();
+        let due = self.core.aside.take_due(begun);
+        if due.is_empty() {
+            return Ok(());
+        }
+        let mut changes = Changes::with_room(due.len(), begun);
+        for waiting in due {
+            if waiting.is_over(begun) {
                 waiting.planned.reply.refuse(&DurableError::Blocked);
                 continue;
             }
             changes.writes.extend(waiting.writes);
             changes.plans.push(waiting.planned);
         }
+        let commit = |writer: &mut Self, writes| writer.core.commit(writes);
+        self.store(changes, commit, &mut Vec::new(), Vec::new(), clocks)?;
+        let ended = self.core.shared.elapsed();
+        self.core.aside.end_round(begun, ended);
+        Ok(())
     }
 
     /// Adds what a call asks for to the changes of this commit. A call for many timers is done in
@@ -144,8 +173,9 @@ impl Writer {
         let is_behind = self.core.aside.is_before(&changes.writes[from..]);
         if is_behind && !is_broken(DurableFault::AsideOvertaken) {
             let writes = changes.writes.split_off(from);
+            let why = Why::Behind;
             if let Some(planned) = changes.plans.pop() {
-                self.set_aside(planned, writes, changes.elapsed);
+                self.set_aside(planned, Waits { writes, why }, changes.elapsed);
             }
         }
     }
@@ -227,12 +257,13 @@ impl Writer {
 
     /// TurnAside: another transaction has locked what these changes need. They are tried again
     /// later, and only their caller waits.
-    pub(super) fn set_aside(&mut self, planned: Planned, writes: Vec<Write>, elapsed: Duration) {
+    pub(super) fn set_aside(&mut self, planned: Planned, waits: Waits, elapsed: Duration) {
         if is_broken(DurableFault::AsideForgotten) {
             return;
         }
         let plan = self.ownership.plan_aside(planned.plan);
         let planned = Planned { plan, ..planned };
-        self.core.aside.push(HeldUp { writes, planned }, elapsed);
+        let Waits { writes, why } = waits;
+        (self.core.aside).push(HeldUp { writes, planned }, why, elapsed);
     }
 }

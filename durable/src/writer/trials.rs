@@ -92,7 +92,9 @@ impl Writer {
                     self.core.window.begin_trial(delivery, true, clocks);
                 }
                 // Somebody's transaction is in the way.
-                Outcome::Blocked(_) => self.core.take(Box::new(delivery), clocks),
+                Outcome::Blocked(_) | Outcome::PutOff(_) => {
+                    self.core.take(Box::new(delivery), clocks);
+                }
                 Outcome::Begun(TrialBegun::Superseded) => {
                     self.core.window.remove(id);
                 }
@@ -167,7 +169,7 @@ impl Writer {
         clocks: ClockReading,
     ) {
         let outcome = outcomes.next();
-        if let Some(Outcome::Blocked(write)) = &outcome {
+        if let Some(Outcome::Blocked(write) | Outcome::PutOff(write)) = &outcome {
             self.core.take_back_later(write);
         }
         // (A later change of this commit may end or move it.)

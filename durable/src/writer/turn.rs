@@ -230,6 +230,7 @@ impl Writer {
         }
         let is_full = room.is_reached(0, 0);
         self.serve(taken, room, clocks, now)?;
+        self.try_again(clocks)?;
         self.follow_rules();
         self.ownership.give_back_idle(&mut self.core)?;
         let has_shrunk = self.core.window.is_too_full();

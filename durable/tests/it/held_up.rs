@@ -28,6 +28,8 @@ struct Held {
     inner: Memory,
     locked: Locked,
     refused: bool,
+    /// How many changes of a commit may be held up. It puts off what comes after these.
+    tries: usize,
 }
 
 impl Held {
@@ -60,10 +62,14 @@ impl OverMemory for Held {
         gate: &mut dyn Gate,
     ) -> Result<Vec<Outcome>, StoreError> {
         let mut outcomes = Vec::new();
+        let mut tries = self.tries;
         for write in writes {
-            if self.refused && matches!(&write, Write::Arm(row) if row.payload.is_empty()) {
+            if tries == 0 {
+                outcomes.push(Outcome::PutOff(Box::new(write)));
+            } else if self.refused && matches!(&write, Write::Arm(row) if row.payload.is_empty()) {
                 outcomes.push(Outcome::Refused("no payload".into()));
             } else if self.is_held(&write) {
+                tries -= 1;
                 outcomes.push(Outcome::Blocked(Box::new(write)));
             } else {
                 outcomes.extend(self.inner.commit(vec![write], gate)?);
@@ -95,6 +101,7 @@ fn timers_on(inner: Memory, clock: ManualClock) -> Timers {
         inner,
         locked: locked.clone(),
         refused: true,
+        tries: usize::MAX,
     };
     let (told, acts) = (handled.clone(), act.clone());
     let durable = Durable::builder(Over(store))
@@ -319,6 +326,7 @@ fn what_is_held_up_has_a_bound() {
         inner: Memory::new(),
         locked: locked.clone(),
         refused: false,
+        tries: usize::MAX,
     };
     let durable = Durable::builder(Over(store)).start().unwrap();
     locked.lock().unwrap().insert("K".to_owned());
@@ -358,5 +366,46 @@ fn what_is_held_up_has_a_bound() {
         assert!(count <= max + 2, "{count} wait");
     });
     assert_eq!(durable.stats().armed, all as u64);
+    durable.stop().unwrap();
+}
+
+/// A store may have no time to try all changes of a commit. However many wait, others are made.
+#[test]
+fn very_many_that_wait_do_not_use_up_the_time_for_others() {
+    let locked = Locked::default();
+    let store = Held {
+        inner: Memory::new(),
+        locked: locked.clone(),
+        refused: false,
+        tries: 4,
+    };
+    let durable = Durable::builder(Over(store)).start().unwrap();
+    let keys: Vec<String> = (0..64).map(|number| format!("{number}")).collect();
+    locked.lock().unwrap().extend(keys.iter().cloned());
+    let wait = |key: &String| durable.key(key).schedule_ticket("mail", HOUR, "").unwrap();
+    let tickets: Vec<_> = keys.iter().map(wait).collect();
+    let (send, done) = std::sync::mpsc::channel();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..100 {
+                durable.schedule("mail", HOUR, "").unwrap();
+            }
+            send.send(()).unwrap();
+        });
+        let are_done = done.recv_timeout(HANGS).is_ok();
+        // Those that wait are tried in turn, so this one is tried, too.
+        locked.lock().unwrap().remove("63");
+        let begun = Instant::now();
+        while durable.stats().armed < 101 && begun.elapsed() < HANGS {
+            thread::sleep(MS);
+        }
+        let armed = durable.stats().armed;
+        locked.lock().unwrap().clear();
+        assert!(are_done, "others wait for those");
+        assert_eq!(armed, 101);
+    });
+    for ticket in tickets {
+        ticket.wait().unwrap();
+    }
     durable.stop().unwrap();
 }

@@ -15,6 +15,7 @@ mod floor;
 mod golden;
 mod heal;
 mod held;
+mod held_up;
 mod kinds;
 #[path = "../common/left_behind.rs"]
 mod left_behind;

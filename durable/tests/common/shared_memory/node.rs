@@ -164,12 +164,20 @@ impl Store for SharedMemory {
         let mut kept = lock(&self.kept);
         let own = &self.own;
         let mut held_up = Vec::new();
+        // It takes time to find out that a key is another's. There is some for one key alone.
+        let mut has_time = true;
         let outcomes = writes.into_iter().map(|write| {
             let name = name_of(&write);
             let is_behind = name.as_ref().is_some_and(|name| held_up.contains(name));
-            if is_behind || kept.is_blocked(&write) {
+            let puts_key = matches!(&write, Write::Arm(_) | Write::Replace(_)) && name.is_some();
+            if is_behind || (has_time || !puts_key) && kept.is_blocked(&write) {
+                has_time &= !puts_key;
                 held_up.extend(name);
                 return Outcome::Blocked(Box::new(write));
+            }
+            if puts_key && !has_time {
+                held_up.extend(name);
+                return Outcome::PutOff(Box::new(write));
             }
             kept.apply(write, own)
         });

@@ -10,7 +10,6 @@ use crate::store::row::Partition;
 use crate::store::write::{Outcome, Write};
 use crate::stores::postgres::session::{Asking, OneTrouble, trouble_of_one};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::ops::Range;
 use tokio_postgres::Error;
 use tokio_postgres::error::DbError;
 use uuid::Uuid;
@@ -53,9 +52,11 @@ statement! {
 SELECT part FROM {s}.gate WHERE part = ANY(:part::smallint[]) ORDER BY part FOR SHARE"
 }
 
-/// How many parts of a commit are halved. After that a part that is in trouble is left to another
-/// commit as a whole.
-const TRIES_MAX: usize = 32;
+/// How many parts of a commit may be in trouble. What comes after that is left to another commit.
+const TRIES_MAX: usize = 24;
+
+/// A part that is in trouble is followed by one with this share of its changes.
+const PART_SHARE: usize = 4;
 
 /// Why a change is refused.
 const NO_TEXT: &str = "PostgreSQL stores no text with a zero byte";
@@ -68,12 +69,13 @@ pub(in crate::stores::postgres) async fn make(
     partitions: u32,
 ) -> Result<Vec<Outcome>, Error> {
     let mut making = Making::new(live, writes, own, partitions);
-    making.range(0..writes.len()).await?;
+    let all: Vec<usize> = (0..writes.len()).collect();
+    making.part(&all).await?;
     Ok(making.outcomes())
 }
 
-/// Does the same, after one of the changes was in trouble of its own. Each part of the changes is
-/// made behind a savepoint. A part that is in trouble is halved, until the change is found.
+/// Does the same, after one of the changes was in trouble of its own. The changes are made in
+/// parts, each behind a savepoint, until those are found that are in trouble.
 pub(in crate::stores::postgres) async fn make_split(
     live: Asking<'_>,
     writes: &[Write],
@@ -84,34 +86,36 @@ pub(in crate::stores::postgres) async fn make_split(
         .batch_execute("SET LOCAL lock_timeout = 3")
         .await?;
     let mut making = Making::new(live, writes, own, partitions);
+    making.lock_settled().await?;
     let mut tries = TRIES_MAX;
-    let all = 0..writes.len();
-    let mut parts = vec![all];
-    while let Some(part) = parts.pop() {
-        live.client.batch_execute("SAVEPOINT part").await?;
-        let Err(error) = making.range(part.clone()).await else {
-            live.client.batch_execute("RELEASE part").await?;
-            continue;
-        };
-        let Some(trouble) = trouble_of_one(&error) else {
-            return Err(error);
-        };
-        live.client.batch_execute("ROLLBACK TO part").await?;
-        making.outcomes[part.clone()].fill(None);
-        if part.len() == 1 && trouble == OneTrouble::Refused {
-            let why = error.as_db_error().map_or("", DbError::message);
-            let why = why.replace(char::is_control, " ");
-            making.outcomes[part.start] = Some(Outcome::Refused(why.into()));
-        } else if part.len() == 1 || tries == 0 {
-            part.for_each(|number| making.block(number));
-        } else {
-            tries -= 1;
-            let middle = part.start + part.len() / 2;
-            parts.push(middle..part.end);
-            parts.push(part.start..middle);
-        }
+    for numbers in groups(writes) {
+        making.split(&numbers, &mut tries).await?;
     }
     Ok(making.outcomes())
+}
+
+/// The changes in the order in which they are tried, when some are in trouble. Those come last that
+/// may have to wait for a row that nobody sees yet: another transaction may have put in a key that
+/// had no row. The changes that depend on these come behind them. So however many of them wait, no
+/// other change does. Rules are a group of their own, since the first of them may wait.
+fn groups(writes: &[Write]) -> [Vec<usize>; 3] {
+    let [mut others, mut rules, mut keys] = [Vec::new(), Vec::new(), Vec::new()];
+    let (mut behind, mut are_all_behind) = (HashSet::new(), false);
+    for (number, write) in writes.iter().enumerate() {
+        let puts_key = write.puts().is_some() && write.names_key().is_some();
+        // (It is of all rows of its kind that were put in before.)
+        are_all_behind |= matches!(write, Write::CancelKind(_)) && !keys.is_empty();
+        let depends = || tokens_of(write).any(|token| behind.contains(&token));
+        if matches!(write, Write::Rule(..)) {
+            rules.push(number);
+        } else if puts_key || are_all_behind || depends() {
+            behind.extend(tokens_of(write));
+            keys.push(number);
+        } else {
+            others.push(number);
+        }
+    }
+    [others, rules, keys]
 }
 
 /// The partitions whose lease rows the transaction has to lock first, because several of its
@@ -192,18 +196,69 @@ impl<'a> Making<'a> {
         self.outcomes[number] = Some(Outcome::Blocked(Box::new(write.clone())));
     }
 
+    /// Leaves this change to another commit: there is no time to try it by itself.
+    fn put_off(&mut self, number: usize) {
+        if self.is_behind(number) {
+            return self.block(number);
+        }
+        let write = self.writes[number].clone();
+        self.outcomes[number] = Some(Outcome::PutOff(Box::new(write)));
+    }
+
+    /// Whether a change that is blocked has a row or key in common with this one.
+    fn is_behind(&self, number: usize) -> bool {
+        let mut tokens = tokens_of(&self.writes[number]);
+        !self.blocked.is_empty() && tokens.any(|token| self.blocked.contains(&token))
+    }
+
+    /// Makes these changes, in parts. A part that is in trouble is not made, and the next one has a
+    /// quarter of its changes. If it has only one, that is blocked or refused. A part that is made
+    /// is followed by one that is four times as large. `tries`: how many may be in trouble.
+    async fn split(&mut self, numbers: &[usize], tries: &mut usize) -> Result<(), Error> {
+        let (mut rest, mut size) = (numbers, numbers.len());
+        while !rest.is_empty() && *tries > 0 {
+            let (part, others) = rest.split_at(size.min(rest.len()));
+            self.live.client.batch_execute("SAVEPOINT part").await?;
+            let Err(error) = self.part(part).await else {
+                self.live.client.batch_execute("RELEASE part").await?;
+                (rest, size) = (others, size.saturating_mul(PART_SHARE));
+                continue;
+            };
+            let Some(trouble) = trouble_of_one(&error) else {
+                return Err(error);
+            };
+            self.live.client.batch_execute("ROLLBACK TO part").await?;
+            part.iter().for_each(|&number| self.outcomes[number] = None);
+            *tries -= 1;
+            size = (part.len() / PART_SHARE).max(1);
+            if let &[number] = part {
+                rest = others;
+                match trouble {
+                    OneTrouble::Blocked => self.block(number),
+                    OneTrouble::Refused => {
+                        let why = error.as_db_error().map_or("", DbError::message);
+                        let why = why.replace(char::is_control, " ");
+                        self.outcomes[number] = Some(Outcome::Refused(why.into()));
+                    }
+                }
+            }
+        }
+        rest.iter().for_each(|&number| self.put_off(number));
+        Ok(())
+    }
+
     /// Makes these changes, in their order.
-    async fn range(&mut self, range: Range<usize>) -> Result<(), Error> {
+    async fn part(&mut self, numbers: &[usize]) -> Result<(), Error> {
         let mut phases = Phases::default();
         let mut by_phase: Vec<Vec<usize>> = Vec::new();
-        for number in range.clone() {
+        for &number in numbers {
             let phase = phases.of(&self.writes[number]);
             if by_phase.len() <= phase {
                 by_phase.resize_with(phase + 1, Vec::new);
             }
             by_phase[phase].push(number);
         }
-        let writes: Vec<&Write> = self.writes[range].iter().collect();
+        let writes: Vec<&Write> = numbers.iter().map(|&number| &self.writes[number]).collect();
         let locked = locked_parts(&writes);
         if !locked.is_empty() {
             self.live.ask(&LockLeases { part: &locked }).await?;
@@ -226,8 +281,7 @@ impl<'a> Making<'a> {
                 self.outcomes[number] = Some(Outcome::Refused(NO_TEXT.into()));
                 return false;
             }
-            let waits = !self.blocked.is_empty()
-                && tokens_of(write).any(|token| self.blocked.contains(&token));
+            let waits = self.is_behind(number);
             if waits {
                 self.block(number);
             }

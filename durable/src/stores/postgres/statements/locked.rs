@@ -6,6 +6,8 @@
 use super::commit::Making;
 use super::rows::{durable_id, millis, part, partition_of_key, uuid};
 use super::statement::{Sql, Statement, statement};
+use crate::store::row::StoreTime;
+use crate::store::write::Settled;
 use crate::stores::postgres::session::Asking;
 use std::collections::{BTreeSet, HashMap};
 use tokio_postgres::Error;
@@ -16,6 +18,7 @@ pub(super) const ALL: &[&Sql] = &[
     Find::SQL,
     FindMoved::SQL,
     See::SQL,
+    SeeSettled::SQL,
     FindKeys::SQL,
     SeeKeys::SQL,
     Upto::SQL,
@@ -56,6 +59,16 @@ SELECT t.id FROM {s}.timer t
 UNION ALL SELECT t.id FROM {s}.timer t
     JOIN unnest(:part::smallint[], :id::uuid[]) u (part, id)
         ON t.part = u.part AND t.id = u.id AND t.moved"
+}
+
+statement! {
+    /// The rows that are due then, whoever has locked them.
+    SeeSettled<'a> { part: &'a [i16], due: &'a [i64], id: &'a [Uuid] }
+    -> Uuid = |row| row.get(0);
+    "
+SELECT t.id FROM {s}.timer t
+    JOIN unnest(:part::smallint[], :due::bigint[], :id::uuid[]) u (part, due, id)
+        ON t.part = u.part AND t.due = u.due AND t.id = u.id"
 }
 
 statement! {
@@ -165,24 +178,36 @@ impl LockedRows {
 }
 
 /// Columns of ids.
+#[derive(Default)]
 pub(super) struct IdColumns {
     parts: Vec<i16>,
-    /// First deadlines.
+    /// First deadlines, but of rows that were handed out their deadlines.
     dues: Vec<i64>,
     ids: Vec<Uuid>,
 }
 
 impl IdColumns {
     pub(super) fn of(ids: impl Iterator<Item = Uuid>) -> Self {
-        let (mut parts, mut dues, mut all) = (Vec::new(), Vec::new(), Vec::new());
+        let mut all = Self::default();
         for id in ids {
-            let row = durable_id(id);
-            parts.push(part(row.partition()));
-            dues.push(millis(row.first_due()));
-            all.push(id);
+            all.push(id, durable_id(id).first_due());
         }
-        let ids = all;
-        Self { parts, dues, ids }
+        all
+    }
+
+    /// Of rows that were handed out.
+    fn settled<'a>(all: impl Iterator<Item = &'a Settled>) -> Self {
+        let mut columns = Self::default();
+        for of in all {
+            columns.push(uuid(of.id), of.due);
+        }
+        columns
+    }
+
+    fn push(&mut self, id: Uuid, due: StoreTime) {
+        self.parts.push(part(durable_id(id).partition()));
+        self.dues.push(millis(due));
+        self.ids.push(id);
     }
 
     pub(super) fn find(&self) -> Find<'_> {
@@ -199,9 +224,40 @@ impl IdColumns {
         let (part, due, id) = (&self.parts, &self.dues, &self.ids);
         See { part, due, id }
     }
+
+    fn see_settled(&self) -> SeeSettled<'_> {
+        let (part, due, id) = (&self.parts, &self.dues, &self.ids);
+        SeeSettled { part, due, id }
+    }
 }
 
 impl Making<'_> {
+    /// Locks the rows that were handed out and that changes of this commit settle. Those changes
+    /// are blocked whose rows others have locked. So none of them has to be tried to learn that.
+    pub(super) async fn lock_settled(&mut self) -> Result<(), Error> {
+        let mut left = HashMap::new();
+        for (number, write) in self.writes.iter().enumerate() {
+            left.extend(write.settles().map(|of| (uuid(of.id), (number, of))));
+        }
+        if left.is_empty() {
+            return Ok(());
+        }
+        let rows = IdColumns::settled(left.values().map(|&(_, of)| of));
+        for found in self.live.ask(&rows.find()).await? {
+            left.remove(&found.id);
+        }
+        if left.is_empty() {
+            return Ok(());
+        }
+        let rows = IdColumns::settled(left.values().map(|&(_, of)| of));
+        for id in self.live.ask(&rows.see_settled()).await? {
+            if let Some((number, _)) = left.remove(&id) {
+                self.block(number);
+            }
+        }
+        Ok(())
+    }
+
     /// RowLock: locks the rows of these changes, which name them by id. Those are blocked whose
     /// rows others have locked.
     pub(super) async fn find(

@@ -28,7 +28,7 @@ impl Ledger {
     pub fn wrote(&mut self, write: &Write, outcome: &Outcome, made: Made) {
         let now = made.now;
         match (write, outcome) {
-            (_, Outcome::Blocked(_)) if self.scene.is_fleet() => {
+            (_, Outcome::Blocked(_) | Outcome::PutOff(_)) if self.scene.is_fleet() => {
                 self.held_up += 1;
                 return self.note(format_args!("  held up: {write:?}"));
             }
