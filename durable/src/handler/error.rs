@@ -76,8 +76,9 @@ pub enum DurableError {
     /// The store refuses this call, and no other: why. Nothing was stored, or of a call for many
     /// timers not all.
     Refused(Arc<str>),
-    /// Another transaction has locked this timer or its key for five minutes. Nothing was stored,
-    /// or of a call for many timers not all.
+    /// This timer or its key was locked by another transaction, or by several, for five minutes. A
+    /// call for many timers waits for as long for each of its slices. Nothing was stored, or of a
+    /// call for many timers not all.
     Blocked,
 }
 
