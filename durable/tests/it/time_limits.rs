@@ -210,13 +210,14 @@ fn a_stop_does_not_wait_for_a_future_longer_than_its_limit() {
 
 #[test]
 fn so_it_is_by_the_system_clock() {
-    let done = Arc::new(AtomicU32::new(0));
-    let (executor, dropped) = (Executor::default(), Arc::clone(&done));
+    let [begun, done] = [(); 2].map(|()| Arc::new(AtomicU32::new(0)));
+    let (executor, begins, dropped) = (Executor::default(), begun.clone(), done.clone());
     let spawner = executor.clone();
     let timers = Durable::builder(Memory::new())
         .spawner(move |future| spawner.0.futures.lock().unwrap().push(future))
         .on_async("work", move |_: Delivery| {
             let noted = Noted(dropped.clone(), false);
+            begins.fetch_add(1, SeqCst);
             async move {
                 pending::<()>().await;
                 drop(noted);
@@ -240,7 +241,8 @@ fn so_it_is_by_the_system_clock() {
         }
         stop.join().unwrap().unwrap();
     });
-    assert_eq!(done.load(SeqCst), 1);
+    // (There are more attempts if this thread was held up before it first polled.)
+    assert_eq!(done.load(SeqCst), begun.load(SeqCst));
 }
 
 #[test]
