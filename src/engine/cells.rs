@@ -6,7 +6,7 @@
 use super::affinity::core_of_this_thread;
 use super::id::TimerId;
 use super::local::Local;
-use super::local::pressure::{Situation, is_large, overload_to_ease, seen_by};
+use super::local::pressure::{Situation, is_ahead, is_large, overload_to_ease, seen_by};
 use super::local::thread_local;
 use super::shared::Shared;
 use crate::cell::{Arena, CellRef, DueAt, Filed, Maintenance};
@@ -88,14 +88,16 @@ impl<T: Send + 'static> Cells<T> {
     fn slow_down(&self, shard: usize, backlog: Backlog) {
         let bell = self.shared.bell(shard);
         bell.ring_asleep(|| seen_by(backlog, || self.end_of_naps()));
-        if let Some(core) = core_of_this_thread() {
-            self.shared.company(shard).note(core);
-        }
         let situation = Situation {
             shard_is_awake: bell.is_awake(),
             is_on_manual_clock: self.shared.is_on_manual_clock(),
             is_inside_job: inside_job(),
         };
+        if is_ahead(situation)
+            && let Some(core) = core_of_this_thread()
+        {
+            self.shared.company(shard).note(core);
+        }
         match overload_to_ease(backlog, situation) {
             0 => {}
             overload => give_way(overload),

@@ -41,15 +41,21 @@ pub(in crate::engine) struct Situation {
     pub(in crate::engine) is_inside_job: bool,
 }
 
-/// How many times its allowance the thread has sent, for which it slows down. 0: it does not.
+/// Whether the shard may be behind this thread, and should not have its core (`company.rs`).
 ///
 /// A shard that sleeps is not behind. On a manual clock no shard works meanwhile. A thread inside a
 /// task may be the shard's.
+pub(in crate::engine) fn is_ahead(situation: Situation) -> bool {
+    situation.shard_is_awake && !situation.is_on_manual_clock && !situation.is_inside_job
+}
+
+/// How many times its allowance the thread has sent, for which it slows down. 0: it does not.
 pub(in crate::engine) fn overload_to_ease(backlog: Backlog, situation: Situation) -> u64 {
-    if !situation.shard_is_awake || situation.is_on_manual_clock || situation.is_inside_job {
-        return 0;
+    if is_ahead(situation) {
+        backlog.overload()
+    } else {
+        0
     }
-    backlog.overload()
 }
 
 #[cfg(all(test, not(loom)))]
@@ -93,6 +99,7 @@ mod tests {
 
     #[test]
     fn a_thread_slows_down_beyond_its_allowance() {
+        assert!(is_ahead(BUSY));
         assert_eq!(overload_to_ease(backlog(ALLOWANCE - 1), BUSY), 0);
         assert_eq!(overload_to_ease(backlog(ALLOWANCE), BUSY), 1);
         assert_eq!(overload_to_ease(backlog(20 * ALLOWANCE), BUSY), 20);
@@ -115,6 +122,7 @@ mod tests {
             },
         ] {
             assert_eq!(overload_to_ease(backlog(20 * ALLOWANCE), situation), 0);
+            assert!(!is_ahead(situation), "the shard need not leave its core");
         }
     }
 }
