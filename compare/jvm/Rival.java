@@ -408,7 +408,11 @@ final class Rival {
 
     /** Producers take timers in blocks as they come along, as in throughput.rs. */
     private void insert(boolean warm) throws Exception {
-        Watch watch = (number, cost) -> rates(timers, cost);
+                // Before what is measured, the collector has done its work. So it has before window's.
+        Watch watch = (number, cost) -> {
+            rates(timers, cost);
+            collect();
+        };
         Own[] owns = owns(thread -> timers);
         if (warm) crew(owns, watch, this::arm, Rival::cancel, armInBlocks());
         else crew(owns, watch, armInBlocks());
@@ -427,7 +431,8 @@ final class Rival {
 
     private void window(int window) throws Exception {
         int blocks = (int) ((operations() + BLOCK - 1) / BLOCK);
-        AtomicInteger next = new AtomicInteger();
+                AtomicInteger next = new AtomicInteger();
+        collect();
         crew(shares(), (number, cost) -> rates((long) blocks * BLOCK, cost), own -> {
             Object[] ring = new Object[window];
             int place = 0;

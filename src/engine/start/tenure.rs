@@ -7,7 +7,8 @@
 //!  - Others keep the core busy: the thread lets go. The system then finds it a core.
 //!  - It has the core of a thread that sends it much, while another core has none: the thread moves
 //!    there. It is the other thread that waits, since a shard that has slept comes first; so the
-//!    shard is late for nothing, and the system leaves both where they are.
+//!    shard is late for nothing, and the system leaves both where they are. It moves again after a
+//!    rest's length at the soonest.
 //!  - It is pinned again when it has rested, and is late no more: to the core that has the fewest
 //!    shards, and among several of these to the one where it runs then (`cores.rs`).
 //!  - If others keep the core busy again at once, the next rest is twice as long. A shard on a
@@ -102,7 +103,7 @@ impl Tenure {
         self.in_company = if in_company { self.in_company + 1 } else { 0 };
         let is_joined = self.in_company >= IN_COMPANY || in_company && is_crowded;
         if is_joined && now_ns >= self.moves_at_ns {
-            self.moves_at_ns = now_ns.saturating_add(REST_NS);
+            self.moves_at_ns = now_ns.saturating_add(Self::length_ns(self.rests.max(1)));
             self.begin_anew(now_ns, wakes, preemptions);
             self.rests_until_ns = None;
             self.pinned_ns = now_ns;
@@ -295,6 +296,28 @@ mod tests {
         let steps = [false, true, true].map(|company| thread.step(REVIEW, company));
         assert_eq!(steps, [Step::LetGo, Step::Stay, Step::Move]);
         assert_eq!(thread.second(20, 0, 0), Step::Stay, "it is pinned");
+    }
+
+    /// One core has a thread that sends much, the other one another program.
+    #[test]
+    fn it_moves_ever_more_seldom_to_a_core_that_others_keep_busy() {
+        let mut thread = Thread::new();
+        let mut moved = Vec::new();
+        let mut is_away = false;
+        for review in 1..=128 * 32_u32 {
+            // The system runs it beside the thread again as soon as it has let go.
+            let preemptions = if is_away { 4 } else { 0 };
+            thread.preemptions += preemptions;
+            match thread.step(REVIEW, !is_away) {
+                Step::Move => {
+                    moved.push(review / 32);
+                    is_away = true;
+                }
+                Step::LetGo => is_away = false,
+                Step::Stay | Step::PinAgain => {}
+            }
+        }
+        assert_eq!(moved, [0, 1, 2, 4, 8, 16, 32, 64]);
     }
 
     #[test]
