@@ -201,6 +201,35 @@ fn a_child_of_busy_threads_stops() {
     storm(Some(StopPolicy::Drain(HOUR)), 25);
 }
 
+/// No shard of the child takes the messages of these cancels. A thread that waited for one now and
+/// then, as it does in the parent, would take some 97 s.
+#[test]
+fn a_child_cancels_a_million_at_full_speed() {
+    const TIMERS: u64 = 1_000_000;
+    let _alone = alone();
+    let service = TimerService::builder()
+        .shards(1)
+        .on_expire(|batch: &mut Batch<'_, u64>| batch.for_each(drop))
+        .start()
+        .unwrap();
+    // By another thread: the one that forks has a lane of its own in the child.
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let timers = service.schedule_many((0..TIMERS).map(|n| (HOUR, n)));
+            assert!(timers.iter().all(Result::is_ok));
+        });
+    });
+    until_others_sleep();
+    let said = in_a_child(|| {
+        check(
+            service.cancel_all() as u64 == TIMERS,
+            "not all are cancelled",
+        )?;
+        check(service.is_empty(), "some are left")
+    });
+    assert_eq!(said, "");
+}
+
 /// Another thread may have the lock of a group at the fork.
 #[test]
 fn groups_end_in_a_child() {

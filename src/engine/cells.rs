@@ -86,6 +86,10 @@ impl<T: Send + 'static> Cells<T> {
     #[cold]
     #[inline(never)]
     fn slow_down(&self, shard: usize, backlog: Backlog) {
+        // No shard takes the messages in a process that was forked off.
+        if self.shared.is_forked() {
+            return;
+        }
         let bell = self.shared.bell(shard);
         bell.ring_asleep(|| seen_by(backlog, || self.end_of_naps()));
         let situation = Situation {
