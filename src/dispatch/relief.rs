@@ -102,7 +102,7 @@ impl<F: Fire> Relief<F> {
         self.look_at_ns = now_ns + LOOK_NS;
         if self.is_taken_from() {
             self.since_ns = now_ns;
-        } else if now_ns - self.since_ns >= STALLED_NS {
+        } else if now_ns.saturating_sub(self.since_ns) >= STALLED_NS {
             self.since_ns = now_ns;
             self.start(pool);
         }

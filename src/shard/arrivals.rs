@@ -64,6 +64,15 @@ impl Arrivals {
     /// Notes a turn: its time, the messages that it and the sleep before it found, and the rings
     /// that the doorbell has counted so far.
     pub(super) fn note(&mut self, now_ns: u64, messages: u64, rings: u64) {
+        // After a clock that has stepped back these would lie in the future, and the shard would
+        // count as busy until they are over.
+        for at_ns in [
+            &mut self.last_message_ns,
+            &mut self.last_haste_ns,
+            &mut self.since_ns,
+        ] {
+            *at_ns = now_ns.min(*at_ns);
+        }
         if messages > 0 {
             self.last_message_ns = now_ns;
         }
@@ -88,11 +97,12 @@ impl Arrivals {
 
     /// How long a nap may be, if nothing is due. `None`: it is quiet, and the sleep has no end.
     pub(super) fn nap_ns(&self, now_ns: u64, tick_ns: u64) -> Option<u64> {
-        let quiet_ns = now_ns - self.last_message_ns;
+        // (The clock may have stepped back since the turn.)
+        let quiet_ns = now_ns.saturating_sub(self.last_message_ns);
         if quiet_ns >= LINGER_NS.max(tick_ns) {
             return None;
         }
-        let leisure_ns = now_ns - self.last_haste_ns;
+        let leisure_ns = now_ns.saturating_sub(self.last_haste_ns);
         let long_ns = (leisure_ns / NAP_SHARE)
             .min(NAP_MAX_NS)
             .min(self.time_of(NAP_MESSAGES));
@@ -131,6 +141,27 @@ mod tests {
             naps.push(nap_ns);
         }
         (naps, rings)
+    }
+
+    /// A fault of the machine, or a checkpoint that was restored.
+    #[test]
+    fn a_shard_becomes_quiet_after_a_clock_that_stepped_back() {
+        let mut arrivals = Arrivals::new(1_000 * S);
+        arrivals.note(1_001 * S, 1, 0);
+        assert_eq!(arrivals.nap_ns(5 * S, MS), Some(MS), "it stepped just now");
+        arrivals.note(5 * S, 0, 0);
+        let (mut now_ns, mut naps) = (5 * S, 0);
+        while let Some(nap_ns) = arrivals.nap_ns(now_ns, MS) {
+            now_ns += nap_ns;
+            naps += 1;
+            arrivals.note(now_ns, 0, 0);
+        }
+        assert!(now_ns < 10 * S && naps < 100, "{now_ns} ns, {naps} naps");
+
+        let mut arrivals = Arrivals::new(1_001 * S);
+        arrivals.note(5 * S, 5_000, 0);
+        arrivals.note(65 * S, 0, 0);
+        assert!(!arrivals.is_busy());
     }
 
     #[test]
