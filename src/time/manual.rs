@@ -560,8 +560,9 @@ impl ManualClock {
                 }
             }
             if time > now {
+                // Another thread may have made a jump beyond it meanwhile.
                 // Ordering: Release. Pairs with the Acquire in `now_ns`.
-                self.0.now_ns.store(time, Ordering::Release);
+                self.0.now_ns.fetch_max(time, Ordering::Release);
             }
             // If there is no event up to the target, a turn at the target finds what other threads
             // have done meanwhile: they have armed timers, or made room.
@@ -614,6 +615,35 @@ mod tests {
         }
 
         fn wall_was_set(&self) {}
+    }
+
+    /// A service beside which another thread makes a jump, just when its event is asked for.
+    struct Jumped(ManualClock);
+
+    impl Driven for Jumped {
+        fn turn(&self) -> Pass {
+            Pass::default()
+        }
+
+        fn has_messages(&self) -> bool {
+            false
+        }
+
+        fn next_event_ns(&self) -> Result<Option<u64>, Busy> {
+            self.0.jump(Duration::from_secs(1));
+            Ok(None)
+        }
+
+        fn wall_was_set(&self) {}
+    }
+
+    #[test]
+    fn a_jump_beside_an_advance_is_not_undone() {
+        let clock = ManualClock::new();
+        let driven: Arc<dyn Driven> = Arc::new(Jumped(clock.clone()));
+        clock.register(Arc::downgrade(&driven));
+        clock.advance(Duration::from_millis(1));
+        assert!(clock.elapsed() >= Duration::from_secs(1));
     }
 
     /// A turn at the target, if another thread has armed a timer since the last one, or may have
