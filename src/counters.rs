@@ -56,8 +56,9 @@ pub(crate) trait CounterSet: Default {
 
 /// The sets of counters of all threads, past ones included.
 pub(crate) struct Registry<C> {
-    /// A lock around `sets`. Held for some nanoseconds at a thread's first call and at its end, and
-    /// for some nanoseconds for each set while the sets are read. Who finds it held sleeps.
+    /// A lock around `sets`. Held for some nanoseconds at a thread's first call and at its end
+    /// (longer where the list of sets has to grow or to shrink), and for up to a microsecond for
+    /// each set while the sets are read. Who finds it held sleeps.
     taken: CountLock,
     sets: UnsafeCell<Sets<C>>,
     made_in: Process,

@@ -26,7 +26,7 @@ pub enum ScheduleError<T> {
     Stopped(T),
     /// No more timers may be pending. The limit is that of the builder's
     /// [`max_pending`](crate::Builder::max_pending), or the number of cells: 2^30 timers. For
-    /// payloads of more than a kilobyte the number of cells is lower, at least half a tebibyte of
+    /// payloads of more than 1,008 bytes the number of cells is lower, at least half a tebibyte of
     /// payloads.
     Full(T),
     /// A periodic timer with [`times(0)`](crate::Periodic::times).

@@ -29,8 +29,8 @@ use std::sync::Arc;
 /// larger page get theirs one by one.
 const POPULATED_BYTES: usize = 256 << 10;
 
-/// Limit of pages: 2^30 timers of up to a kilobyte each, or at least half a tebibyte of larger
-/// ones.
+/// Limit of pages: 2^30 timers with payloads of up to 1,008 bytes each, or at least half a tebibyte
+/// of larger ones.
 #[cfg(not(loom))]
 const PAGES_MAX: u32 = 1 << 18;
 #[cfg(loom)]

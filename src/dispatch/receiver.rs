@@ -45,7 +45,8 @@ impl<P> Receiver<P> {
     /// Waits for a batch.
     ///
     /// # Errors
-    /// If there is none, and none will come: the service and its handles are gone.
+    /// If there is none, and none will come: the service and its handles are gone. (A stop is not
+    /// enough: each handle that is left keeps the channel connected.)
     pub fn recv(&self) -> Result<Vec<P>, RecvError> {
         self.0.recv().map_err(|_| RecvError)
     }

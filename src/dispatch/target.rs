@@ -36,9 +36,10 @@ pub enum Dispatch {
     /// where [`Inline`](Self::Inline) is.
     ///
     /// It has one thread for each core that the thread may use which starts the first of these
-    /// services; its threads are named `wheelwork-pool-0` and so on (`wheelwor-pool-0` on Linux).
-    /// It ends with the last of these services. Chosen for a service on a manual clock, it is a
-    /// pool of its own, of this size.
+    /// services, but no more than the CPU quota of its cgroup has whole cores (and one at least).
+    /// Its threads are named `wheelwork-pool-0` and so on (`wheelwor-pool-0` on Linux). It ends
+    /// with the last of these services. Chosen for a service on a manual clock, it is a pool of its
+    /// own, of this size.
     #[default]
     Rayon,
     /// A rayon pool of the service's own with this many threads, 1 to 4,096.

@@ -152,7 +152,8 @@ impl<T: Send + 'static> Builder<T> {
     }
 
     /// The number of shards, 1 to 4,096. Each shard is a thread with a wheel of its own. Default:
-    /// one shard for every four cores, rounded up.
+    /// one shard for every four cores, rounded up. (A CPU quota counts as cores, as for
+    /// [`Dispatch::Rayon`].)
     ///
     /// One shard keeps up with several producers. Short tasks that run
     /// [inline](Dispatch::Inline) in a burst end soonest with one shard for every core.
@@ -340,7 +341,9 @@ impl<T: Send + 'static> Builder<T> {
     /// its thread gets a processor and no earlier call of the hook holds it up.
     ///
     /// A shard stalls when its thread gets no processor, or when code of yours blocks there: a
-    /// handler that runs inline, an executor's function, a hook.
+    /// handler that runs inline, an executor's function, a hook. With
+    /// [`boot_time`](Self::boot_time), a suspension of the machine in which a timer came due counts
+    /// as a stall too, if the threshold is less than a second.
     ///
     /// The hook runs on a thread of its own. The thread looks at the shards twice in each
     /// threshold, so a service with this hook is never quite idle. Without the hook there is no

@@ -24,9 +24,9 @@ impl<T: Send + 'static> ServiceHandle<T> {
     /// Any thread may call this. It waits for no task. It takes no lock and waits for no other
     /// thread, with these exceptions:
     ///
-    ///  - A thread's first call to each shard takes a lock. It is held for some nanoseconds, and by
-    ///    `stats` for some nanoseconds for each thread. A call that finds it held sleeps for some
-    ///    0.1 ms at a time, until the thread that holds it goes on.
+    ///  - A thread's first call to each shard takes a lock. It is held for a short time: mostly for
+    ///    some nanoseconds, and by `stats` for up to a microsecond for each thread. A call that
+    ///    finds it held sleeps for some 0.1 ms at a time, until the thread that holds it goes on.
     ///  - Free cells go from thread to thread through crossbeam's queue, 64 at a time. A thread
     ///    that is preempted in the middle of a push there may hold up others until it goes on.
     ///  - A thread that arms or cancels faster than its shard can follow is paused now and then,

@@ -52,7 +52,8 @@ fn ids_in_chunks(ids: impl IntoIterator<Item = TimerId>, mut f: impl FnMut(&[Tim
 impl<T: Send + 'static> ServiceHandle<T> {
     /// Arms many timers, as [`schedule`](Self::schedule) arms one. Returns a result for each, in
     /// order. All delays count from one reading of the clock. The shard is woken at most
-    /// once for each 64 timers, mostly once in all.
+    /// once for each 64 timers, mostly once in all. If the iterator panics, the timers that were
+    /// armed before stay armed, and their ids are lost.
     ///
     /// # Errors
     /// Each result is that of a [`schedule`](Self::schedule).
