@@ -5,6 +5,7 @@
 //! Each test has a schema of its own on a server (`common/server.rs`). Without one the tests are
 //! left out, which is said.
 
+use crate::all_may_go::AllMayGo;
 use crate::own_schema::{Schema, next, until};
 use crate::proxy;
 use postgres::{Client, NoTls};
@@ -12,7 +13,10 @@ use std::error::Error;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
 use std::time::Duration;
-use wheelwork_durable::{Durable, DurableError, Postgres};
+use wheelwork_durable::contract::{Position, SharedStore, SliceLimit, Store, Target, Write};
+use wheelwork_durable::{Durable, DurableError, Postgres, Row, StoreTime};
+
+const MS: Duration = Duration::from_millis(1);
 
 /// Asserts that an error is one line, and has this.
 fn says(error: &str, says: &str) {
@@ -147,6 +151,60 @@ fn a_start_on_a_database_that_only_reads_says_so() {
     schema.client().batch_execute(&only).unwrap();
     let error = Durable::builder(store).start();
     says(&error.unwrap_err().to_string(), "only be read");
+}
+
+/// A node whose connection is lost may come to a standby, which still has timers that have ended on
+/// its primary. So nothing is read there.
+#[test]
+fn a_node_that_comes_to_a_database_that_only_reads_reads_nothing() {
+    let Some(schema) = Schema::new("reads_now") else {
+        return;
+    };
+    let database = Database::new(&schema, "reads_now", "");
+    let [mut hands_out, mut looks, mut counts] = [(); 3].map(|()| {
+        let builder = schema.builder(&database.config()).patience(MS * 500);
+        builder.lease(MS * 60_000).connect().unwrap()
+    });
+    let leases = hands_out.acquire().unwrap();
+    assert_eq!(leases.len(), 256);
+    for store in [&mut looks, &mut counts] {
+        assert_eq!(store.acquire().unwrap(), []);
+    }
+    let now = StoreTime::reading(SharedStore::clock(&hands_out).at_most());
+    let id = hands_out.new_id(None, now);
+    let row = Row::new(id, now, "mail".into(), b"".as_slice().into());
+    let arm = vec![Write::Arm(row)];
+    hands_out.commit(arm, &mut AllMayGo).unwrap();
+    // From now on it reads what is due by then without a lock.
+    hands_out.claim(&leases, now).unwrap();
+    let mut admin = schema.client();
+    let mut set_read_only = |is_so: &str| {
+        let name = &database.name;
+        let set = format!("ALTER DATABASE {name} SET default_transaction_read_only = {is_so}");
+        admin.batch_execute(&set).unwrap();
+        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1";
+        until("its sessions have ended", || {
+            admin.query(end, &[name]).unwrap().is_empty()
+        });
+    };
+    set_read_only("on");
+    let all: Vec<_> = leases.iter().map(|lease| lease.partition).collect();
+    let limit = SliceLimit::rows(10);
+    let loaded = hands_out.load_many(&all, Position::MIN, now, limit);
+    assert!(loaded.is_err(), "{loaded:?}");
+    let found = looks.get(&Target::Id(id));
+    assert!(found.is_err(), "{found:?}");
+    let fleet = counts.fleet();
+    assert!(fleet.is_err(), "{fleet:?}");
+    let error = looks.reopen().unwrap_err();
+    says(&error.to_string(), "only be read");
+    // It is the primary again.
+    set_read_only("off");
+    assert_eq!(hands_out.reopen().unwrap().len(), 256);
+    let loaded = hands_out.load_many(&all, Position::MIN, now, limit);
+    assert_eq!(loaded.unwrap().len(), 1);
+    looks.reopen().unwrap();
+    assert!(looks.get(&Target::Id(id)).unwrap().is_some());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! the crate `postgres`.
 
 use super::acknowledge::{AckError, AckSettings, acknowledge, answered};
-use super::session::{ANSWER_MAX, CLIENT_CHECK, Connect, Texts, set_all};
+use super::session::{ANSWER_MAX, Access, CLIENT_CHECK, Connect, Texts, set_all};
 use crate::store::write::Write;
 use std::error::Error as StdError;
 use std::fmt;
@@ -425,9 +425,14 @@ impl HandlerDatabase {
             let connected = (self.connect)(Arc::new(|| {}), ANSWER_MAX).await;
             let connected = connected.ok_or("no address of PostgreSQL has answered")??;
             let driver = tokio::spawn(connected.driver);
-            set_all(&connected.client, [CLIENT_CHECK], &connected.keepalives)
+            let access = set_all(&connected.client, [CLIENT_CHECK], &connected.keepalives)
                 .await
                 .inspect_err(|_| driver.abort())?;
+            if access == Access::OnlyReads {
+                driver.abort();
+                connected.last.forget();
+                return Err("PostgreSQL can only be read: it is a standby, say".into());
+            }
             Ok::<_, Box<dyn StdError + Send + Sync>>(connected.client)
         };
         let connected = while_wanted(is_wanted, answered(CONNECT_MAX, connect));

@@ -298,7 +298,7 @@ impl PostgresBuilder {
         let idle = idle_of(self.lasts, self.patience);
         let texts = Arc::new(statements::texts(&schema));
         let mut session = Session::new(connect.clone(), what, texts.clone(), Duration::ZERO, idle)?;
-        session.ensure(false, &mut Patience::new(Duration::ZERO))?;
+        session.ensure_any(false, &mut Patience::new(Duration::ZERO))?;
         if session.shares_its_session() {
             let why = format!("{}: {POOLED}", session.what);
             return Err(StoreError::Io(why.into()));

@@ -2,7 +2,9 @@
 //! one that can only be read.
 
 use super::blocking::HandlerDatabase;
+use super::clock::DatabaseClock;
 use super::connect::{connecting, notice_dead};
+use super::listen::Listener;
 use super::session::{ANSWER_MAX, Connect, Patience, Session};
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -21,9 +23,11 @@ const HOUR: Duration = Duration::from_secs(3_600);
 /// What a server does with a connection.
 #[derive(Clone, Copy)]
 enum Does {
-    /// It lets it in, and answers. It has no keepalives, can only be read, and does not end what is
+    /// It lets it in, and answers. It has no keepalives, refuses a change, and does not end what is
     /// slow.
     Works,
+    /// The same, and it says from the first that it can only be read.
+    Reads,
     /// It closes it.
     Ends,
     /// It takes it, and says nothing.
@@ -52,6 +56,12 @@ impl Server {
 /// A connection has come.
 const NEW: &str = "a connection";
 
+/// A connection has ended.
+const END: &str = "its end";
+
+/// What each connection asks.
+const READS: &str = "SHOW transaction_read_only";
+
 /// Starts a server that does this with its connections, in their order. With all that come later it
 /// does the last of these.
 fn server(does: &'static [Does]) -> Server {
@@ -63,8 +73,12 @@ fn server(does: &'static [Does]) -> Server {
         for (number, client) in here.incoming().map_while(Result::ok).enumerate() {
             let says = says.clone();
             let _ = says.send(NEW.to_owned());
-            match does[number.min(does.len() - 1)] {
-                Does::Works => drop(thread::spawn(move || serve(client, &says))),
+            let does = does[number.min(does.len() - 1)];
+            match does {
+                Does::Works | Does::Reads => drop(thread::spawn(move || {
+                    let _ = serve(client, matches!(does, Does::Reads), &says);
+                    says.send(END.to_owned())
+                })),
                 Does::Ends => drop(client),
                 Does::Nothing => kept.push(client),
             }
@@ -74,7 +88,7 @@ fn server(does: &'static [Does]) -> Server {
 }
 
 /// Answers until the client is gone.
-fn serve(mut client: TcpStream, says: &Sender<String>) -> io::Result<()> {
+fn serve(mut client: TcpStream, only_reads: bool, says: &Sender<String>) -> io::Result<()> {
     let_in(&mut client)?;
     loop {
         let said = message(&mut client, 1)?;
@@ -82,6 +96,7 @@ fn serve(mut client: TcpStream, says: &Sender<String>) -> io::Result<()> {
         let answer = match &*said {
             "SELECT slow()" => Vec::new(),
             "SELECT changes()" => error("25006"),
+            READS if only_reads => row("on"),
             keepalive if keepalive.contains("keepalives") => error("XX000"),
             _ => b"C\0\0\0\x08SET\0".to_vec(),
         };
@@ -96,8 +111,24 @@ fn serve(mut client: TcpStream, says: &Sender<String>) -> io::Result<()> {
 /// An error of this code.
 fn error(code: &str) -> Vec<u8> {
     let fields = format!("SERROR\0VERROR\0C{code}\0Mno\0\0");
-    let len = u32::try_from(fields.len() + 4).unwrap();
-    [&b"E"[..], &len.to_be_bytes(), fields.as_bytes()].concat()
+    said_by_server(b"E", fields.as_bytes())
+}
+
+/// An answer with one row, which has this text.
+fn row(text: &str) -> Vec<u8> {
+    // One column: its name, no table, the type `text`, which has any length, as text.
+    let column = b"\0\x01a\0\0\0\0\0\0\0\0\0\0\x19\xff\xff\xff\xff\xff\xff\0\0";
+    let len = u32::try_from(text.len()).unwrap().to_be_bytes();
+    let value = [&b"\0\x01"[..], &len, text.as_bytes()].concat();
+    let column = said_by_server(b"T", column);
+    let end = said_by_server(b"C", b"SHOW\0");
+    [column, said_by_server(b"D", &value), end].concat()
+}
+
+/// A message of a server.
+fn said_by_server(kind: &[u8], rest: &[u8]) -> Vec<u8> {
+    let len = u32::try_from(rest.len() + 4).unwrap();
+    [kind, &len.to_be_bytes(), rest].concat()
 }
 
 /// Does this on a thread of its own. It must not hang.
@@ -278,6 +309,49 @@ fn an_address_that_is_no_good_is_not_the_first_one() {
         let [first, _] = servers.map(|server| server.connections());
         assert_eq!(first, 2, "{statement}");
     }
+}
+
+/// A standby lets in while its primary starts anew: nothing is asked there.
+#[test]
+fn a_server_that_can_only_be_read_is_passed_over() {
+    let servers = [server(&[Does::Ends, Does::Works]), server(&[Does::Reads])];
+    let connect = connect_to(&servers);
+    in_time(move || drop(patient(&connect)));
+    let connections = servers.map(|server| server.connections());
+    assert_eq!(connections, [2, 1]);
+}
+
+/// With an error that says so, when patience is at its end.
+#[test]
+fn a_server_that_can_only_be_read_is_not_waited_for_for_ever() {
+    let server = server(&[Does::Reads]);
+    let mut session = session_of(client_of(&[server.port]));
+    let error = session.ensure(false, &mut Patience::new(Duration::ZERO));
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("only be read"), "{error}");
+}
+
+/// What a standby says may be old, and nobody tells news there.
+#[test]
+fn handlers_and_the_listener_do_without_a_server_that_can_only_be_read() {
+    let server = server(&[Does::Reads]);
+    let connect = connecting(client_of(&[server.port]), NoTls);
+    let handlers = HandlerDatabase::new(connect.clone(), Arc::default(), HOUR, HOUR);
+    let error = handlers.connect(&|| true).err().unwrap().to_string();
+    assert!(error.contains("only be read"), "{error}");
+    // (The call waits for a connection, and the test does not.)
+    let (tells, told) = mpsc::channel();
+    thread::spawn(move || {
+        let clock = Arc::new(DatabaseClock::new());
+        let _ = tells.send(Listener::start("here", connect, clock, Arc::new(|| {})));
+    });
+    let mut ends = 0;
+    while ends < 2 {
+        let said = server.said.recv_timeout(HANGS).expect("it hangs");
+        assert!(!said.starts_with("LISTEN"), "{said}");
+        ends += usize::from(said == END);
+    }
+    drop(told);
 }
 
 /// An address that is dead leaves a handler time for others.

@@ -4,7 +4,7 @@
 //! later.
 
 use super::clock::DatabaseClock;
-use super::session::{Connect, News, set_all};
+use super::session::{Access, Connect, News, set_all};
 use crate::sync::ThreadBuilder;
 use futures_util::future::{Either, select};
 use std::pin::pin;
@@ -112,7 +112,11 @@ async fn hear(
     let client = connected.client;
     let mut driver = Driver(tokio::spawn(connected.driver));
     let set = timeout(ANSWER_MAX, set_all(&client, [], &connected.keepalives));
-    set.await.ok()?.ok()?;
+    if set.await.ok()?.ok()? == Access::OnlyReads {
+        // A standby tells nothing, and it has another clock.
+        connected.last.forget();
+        return None;
+    }
     let listen = format!("LISTEN {channel}");
     let listens = timeout(ANSWER_MAX, client.batch_execute(&listen)).await;
     // (Where the database says that it has no channels, the clock is read all the same.)

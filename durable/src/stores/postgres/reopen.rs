@@ -37,7 +37,7 @@ impl Postgres {
     fn come_back(&mut self) -> Result<Vec<Lease>, StoreError> {
         // (It is there, or the next try comes later.)
         self.session
-            .ensure(true, &mut Patience::new(Duration::ZERO))?;
+            .ensure_any(true, &mut Patience::new(Duration::ZERO))?;
         schema::check(&mut self.session)?;
         // The commit that has failed may be made now, and it has this number.
         self.seq += 1;

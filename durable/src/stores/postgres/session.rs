@@ -68,20 +68,39 @@ async fn set(client: &Client, setting: &str) -> Result<(), Error> {
     }
 }
 
-/// Sets all of these, in one round trip. Whatever the server says to the keepalives, the session
-/// does without.
+/// Whether a server takes changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    Writes,
+    /// It is a standby, or `default_transaction_read_only` is set. A standby may not have what the
+    /// primary has acknowledged. So nothing is read there either.
+    OnlyReads,
+}
+
+/// Whether this server takes changes. One that does not know of such a setting does.
+async fn access_of(client: &Client) -> Result<Access, Error> {
+    match client.simple_query("SHOW transaction_read_only").await {
+        Ok(answer) if first_of(&answer) == Some("on") => Ok(Access::OnlyReads),
+        Err(error) if trouble(&error) == Trouble::Lost => Err(error),
+        _ => Ok(Access::Writes),
+    }
+}
+
+/// Sets all of these, and asks whether the server takes changes, in one round trip. Whatever the
+/// server says to the keepalives, the session does without.
 pub(super) async fn set_all<'a>(
     client: &Client,
     settings: impl IntoIterator<Item = &'a str>,
     keepalives: &[String],
-) -> Result<(), Error> {
+) -> Result<Access, Error> {
     let settings = settings.into_iter().map(|setting| set(client, setting));
     let keepalives = keepalives.iter().map(|setting| async move {
         let is_set = client.batch_execute(setting).await;
         is_set.or_else(|error| error.code().map(|_| ()).ok_or(error))
     });
     let set = try_join(try_join_all(settings), try_join_all(keepalives));
-    set.await.map(drop)
+    let (_, access) = try_join(set, access_of(client)).await?;
+    Ok(access)
 }
 
 /// Whether a database has no such statement, setting or function: it is not PostgreSQL, or an older
@@ -132,6 +151,7 @@ pub(super) struct Live {
     driver: JoinHandle<Result<(), Error>>,
     cancel: Cancel,
     last: LastAddress,
+    access: Access,
     prepared: HashMap<&'static str, Prepared>,
 }
 
@@ -378,13 +398,15 @@ impl Session {
                 driver: tokio::spawn(connected.driver),
                 cancel: connected.cancel,
                 last: connected.last.clone(),
+                access: Access::Writes,
                 prepared: HashMap::new(),
             };
             let opened = async {
                 // A node that stands still in a transaction has leases locked, which others want.
                 let settings = SETTINGS.into_iter().chain([idle.as_str()]);
-                set_all(&live.client, settings, &connected.keepalives).await?;
-                if is_prepared {
+                live.access = set_all(&live.client, settings, &connected.keepalives).await?;
+                // (A standby may not have all tables yet, and is asked for nothing.)
+                if is_prepared && live.access == Access::Writes {
                     let prepare = texts.iter().map(|(&sql, text)| {
                         let client = &live.client;
                         async move { Ok::<_, Error>((sql, client.prepare(text).await?)) }
@@ -420,8 +442,43 @@ impl Session {
         }
     }
 
-    /// Connects if that is to be done, with patience.
+    /// Connects if that is to be done, with patience, to a server that takes changes. One that can
+    /// only be read is as one that does not answer: it may be a standby which lets in while the
+    /// primary is away.
     pub(super) fn ensure(
+        &mut self,
+        is_prepared: bool,
+        patience: &mut Patience,
+    ) -> Result<(), StoreError> {
+        loop {
+            self.ensure_any(is_prepared, patience)?;
+            if !self.only_reads() {
+                return Ok(());
+            }
+            self.forget_address();
+            self.live = None;
+            let Some(wait) = patience.next() else {
+                return Err(self.only_reads_error());
+            };
+            self.pause(wait);
+        }
+    }
+
+    /// Whether the server of the connection can only be read, as far as it has said.
+    pub(super) fn only_reads(&self) -> bool {
+        let live = self.live.as_ref();
+        live.is_some_and(|live| live.access == Access::OnlyReads)
+    }
+
+    /// The error about such a server.
+    pub(super) fn only_reads_error(&self) -> StoreError {
+        let why = "it can only be read: it is a standby, or `default_transaction_read_only` is set";
+        StoreError::Io(format!("{}: {why}", self.what).into())
+    }
+
+    /// Connects if that is to be done, with patience, to any server. For a caller that then has
+    /// the schema checked, which says at once that a server can only be read.
+    pub(super) fn ensure_any(
         &mut self,
         is_prepared: bool,
         patience: &mut Patience,
@@ -560,8 +617,13 @@ async fn pid_of(client: &Client) -> Option<String> {
     let answer = client
         .simple_query("SELECT pg_catalog.pg_backend_pid()")
         .await;
-    answer.ok()?.iter().find_map(|message| match message {
-        SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+    first_of(&answer.ok()?).map(str::to_owned)
+}
+
+/// The first value of an answer.
+fn first_of(answer: &[SimpleQueryMessage]) -> Option<&str> {
+    answer.iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) => row.get(0),
         _ => None,
     })
 }

@@ -267,7 +267,7 @@ impl Store for Postgres {
         apart(|| {
             self.with(|store| {
                 let mut patience = Patience::new(store.session.patience);
-                store.session.ensure(true, &mut patience)?;
+                store.session.ensure_any(true, &mut patience)?;
                 schema::check(&mut store.session)?;
                 Ok(store.change_leases()?.taken)
             })

@@ -47,12 +47,11 @@ pub(in crate::stores::postgres) fn wrong_name(schema: &str) -> Option<String> {
 }
 
 /// Says so at once if the database can only be read, does not have its texts in UTF-8, or does not
-/// hash. A database that does not know these settings is asked no further.
+/// hash. A database that does not know a setting is asked no further about it.
 pub(in crate::stores::postgres) fn check(session: &mut Session) -> Result<(), StoreError> {
-    if shown(session, "transaction_read_only")?.is_some_and(|is_so| is_so == "on") {
+    if session.only_reads() {
         session.forget_address();
-        let why = "it can only be read: it is a standby, or `default_transaction_read_only` is set";
-        return Err(StoreError::Io(format!("{}: {why}", session.what).into()));
+        return Err(session.only_reads_error());
     }
     // The functions hash keys as the database has them, and nodes hash them in UTF-8.
     match shown(session, "server_encoding")? {
