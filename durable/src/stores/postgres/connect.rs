@@ -6,7 +6,7 @@ use super::leases::{Leases, random_node};
 use super::migrations::PARTITIONS;
 use super::migrations::schema::{self, Reached, Wanted};
 use super::migrations::steps::{STEPS, Step};
-use super::session::{ANSWER_MAX, Cancel, Connect, Connected, Patience, Session, apart};
+use super::session::{ANSWER_MAX, Cancel, Connect, Connected, Patience, Session, Warned, apart};
 use super::statements;
 use super::store::{KnownRules, Postgres, Waiting};
 use crate::random::random;
@@ -449,11 +449,15 @@ where
                     let _ = token.cancel_query(tls).await;
                 })
             });
+            let warned = Warned::default();
+            let noted = warned.clone();
             let driver = async move {
                 while let Some(message) = poll_fn(|context| connection.poll_message(context)).await
                 {
-                    if let AsyncMessage::Notification(_) = message? {
-                        news();
+                    match message? {
+                        AsyncMessage::Notification(_) => news(),
+                        AsyncMessage::Notice(notice) => noted.note(&notice),
+                        _ => {}
                     }
                 }
                 Ok(())
@@ -464,6 +468,7 @@ where
                 cancel,
                 keepalives,
                 last,
+                warned,
             }))
         })
     })

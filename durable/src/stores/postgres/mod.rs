@@ -25,6 +25,8 @@ mod reopen;
 mod server;
 pub(crate) mod session;
 mod shared;
+#[cfg(test)]
+mod standby_tests;
 mod statements;
 pub(crate) mod store;
 #[cfg(test)]

@@ -7,6 +7,7 @@ use super::addresses::LastAddress;
 use super::statements::statement::Statement;
 use crate::store::contract::{StoreCause, StoreError};
 use crate::store::why::with_causes;
+use crate::sync::{AtomicBool, Ordering};
 use crate::time::Clock;
 use futures_util::future::{try_join, try_join_all};
 use std::collections::HashMap;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
-use tokio_postgres::error::SqlState;
+use tokio_postgres::error::{DbError, SqlState};
 use tokio_postgres::{Client, Error, SimpleQueryMessage, Statement as Prepared};
 
 /// The first wait before something is tried again.
@@ -128,6 +129,27 @@ pub(super) struct Connected {
     pub(super) keepalives: Vec<String>,
     /// It is this connection's, until another one is made.
     pub(super) last: LastAddress,
+    pub(super) warned: Warned,
+}
+
+/// Whether the server has warned of something on a connection, since that was asked last.
+#[derive(Clone, Default)]
+pub(super) struct Warned(Arc<AtomicBool>);
+
+impl Warned {
+    /// Notes a notice of the server's. Those that only inform have another code.
+    pub(super) fn note(&self, notice: &DbError) {
+        if notice.code() == &SqlState::WARNING {
+            // Ordering: Relaxed. The connection's driver notes it before it hands on the answer
+            // that comes behind it, and the channel for answers publishes both.
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn take(&self) -> bool {
+        // Ordering: Relaxed. It is read when the answer is there, as above.
+        self.0.swap(false, Ordering::Relaxed)
+    }
 }
 
 /// Asks the database, on a connection of its own, to end the statement that runs on another one.
@@ -151,6 +173,7 @@ pub(super) struct Live {
     driver: JoinHandle<Result<(), Error>>,
     cancel: Cancel,
     last: LastAddress,
+    warned: Warned,
     access: Access,
     prepared: HashMap<&'static str, Prepared>,
 }
@@ -161,7 +184,27 @@ impl Drop for Live {
     }
 }
 
+/// What the answer to `COMMIT` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Commit {
+    /// It is made.
+    Made,
+    /// It is made, with a warning. The server gives one if somebody has ended its wait for a
+    /// standby, which may not have the commit then.
+    Warned,
+}
+
 impl Live {
+    /// Commits the transaction that is open.
+    pub(super) async fn commit(&self) -> Result<Commit, Error> {
+        self.warned.take();
+        self.client.batch_execute("COMMIT").await?;
+        Ok(match self.warned.take() {
+            true => Commit::Warned,
+            false => Commit::Made,
+        })
+    }
+
     /// The connection, as statements see it.
     pub(super) fn asking(&self) -> Asking<'_> {
         Asking {
@@ -398,6 +441,7 @@ impl Session {
                 driver: tokio::spawn(connected.driver),
                 cancel: connected.cancel,
                 last: connected.last.clone(),
+                warned: connected.warned,
                 access: Access::Writes,
                 prepared: HashMap::new(),
             };

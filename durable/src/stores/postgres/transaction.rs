@@ -1,7 +1,7 @@
 //! Transaction: a commit, until it is known what became of it.
 
-use super::session::{self, Live, Patience};
-use super::statements::commit::{self, OldSeq, Seq};
+use super::session::{self, Commit, Live, Patience};
+use super::statements::commit::{self, OldSeq, Seq, SeqAgain};
 use super::statements::rows::partition_of_key;
 use super::store::Postgres;
 use crate::store::contract::{StoreClock, StoreError};
@@ -14,13 +14,42 @@ use uuid::Uuid;
 /// A row that is armed into another node's partition is told of, if it is due so soon.
 const TELL_WITHIN: Duration = Duration::from_secs(2);
 
-/// Whether the commit with this number was made. Afterwards it is not made any more: its number is
-/// taken, or was never given.
-async fn is_made(live: &Live, node: Uuid, seq: i64) -> Result<bool, Error> {
+/// What became of a commit whose answer was lost.
+enum Fate {
+    /// It was made, and is as safe as the database's settings want it.
+    Made,
+    /// It was made, and may be on the primary alone.
+    OnPrimary,
+    /// It was not made, and is not made any more: its number was never given.
+    Unmade,
+}
+
+/// What became of the commit with this number. If it was made, its wait for a standby may have been
+/// ended before the standby had it. So the number is written once more: the commit of that waits
+/// until the standby has all that was written before.
+async fn fate_of(live: &Live, node: Uuid, seq: i64) -> Result<Fate, Error> {
     live.client.batch_execute("BEGIN").await?;
-    let given = live.ask(&Seq { node, seq }).await;
+    let found = async {
+        let is_given = !live.ask(&Seq { node, seq }).await?.is_empty();
+        let is_there = !is_given && !live.ask(&SeqAgain { node, seq }).await?.is_empty();
+        Ok::<_, Error>(is_there)
+    };
+    let found = found.await;
+    if let Ok(true) = found {
+        return Ok(match live.commit().await? {
+            Commit::Made => Fate::Made,
+            Commit::Warned => Fate::OnPrimary,
+        });
+    }
     live.client.batch_execute("ROLLBACK").await?;
-    Ok(given?.is_empty())
+    found.map(|_| Fate::Unmade)
+}
+
+/// How a try to make a commit has ended.
+enum Tried {
+    Committed(Commit),
+    /// Its number is taken: an earlier try was made late.
+    Taken,
 }
 
 impl Postgres {
@@ -37,15 +66,15 @@ impl Postgres {
         loop {
             self.session.ensure(true, &mut patience)?;
             if let Some(outcomes) = unknown.take() {
-                let settled = self
+                let fate = self
                     .session
-                    .once(async |live| is_made(live, node, seq).await);
-                match settled {
-                    Some(Ok(true)) => {
+                    .once(async |live| fate_of(live, node, seq).await);
+                match fate {
+                    Some(Ok(Fate::Made)) => {
                         self.seq = seq;
                         return Ok(outcomes);
                     }
-                    Some(Ok(false)) => late = Some(outcomes),
+                    Some(Ok(Fate::Unmade)) => late = Some(outcomes),
                     other => {
                         unknown = Some(outcomes);
                         let error = other.and_then(Result::err);
@@ -55,12 +84,11 @@ impl Postgres {
                 }
             }
             let mut answered = None;
-            let mut is_late = false;
-            let done = self.session.once(async |live| {
+            let tried = self.session.once(async |live| {
                 live.client.batch_execute("BEGIN").await?;
                 if live.ask(&Seq { node, seq }).await?.is_empty() {
-                    is_late = true;
-                    return live.client.batch_execute("ROLLBACK").await;
+                    live.client.batch_execute("ROLLBACK").await?;
+                    return Ok(Tried::Taken);
                 }
                 let former = seq - 1;
                 live.ask(&OldSeq { node, seq: former }).await?;
@@ -70,18 +98,25 @@ impl Postgres {
                     commit::make(live.asking(), writes, own, partitions).await?
                 };
                 answered = Some(outcomes);
-                live.client.batch_execute("COMMIT").await
+                live.commit().await.map(Tried::Committed)
             });
-            let error = match done {
-                Some(Ok(())) => {
+            let what = &self.session.what;
+            let unheard = || {
+                let why = format!("{what}: a commit was made that was not heard of");
+                StoreError::Damaged(why.into())
+            };
+            let error = match tried {
+                Some(Ok(Tried::Committed(Commit::Made))) => {
                     self.seq = seq;
-                    let outcomes = if is_late { late } else { answered };
-                    let what = &self.session.what;
-                    let unheard = || format!("{what}: a commit was made that was not heard of");
-                    return outcomes.ok_or_else(|| StoreError::Damaged(unheard().into()));
+                    return answered.ok_or_else(unheard);
+                }
+                Some(Ok(Tried::Taken)) => {
+                    unknown = Some(late.take().ok_or_else(unheard)?);
+                    continue;
                 }
                 Some(Err(error)) => Some(error),
-                None => None,
+                // (It may be on the primary alone.)
+                Some(Ok(Tried::Committed(Commit::Warned))) | None => None,
             };
             let is_lost = error
                 .as_ref()

@@ -15,7 +15,13 @@ use tokio_postgres::error::DbError;
 use uuid::Uuid;
 
 /// The statements of this file that a session prepares.
-pub(super) const ALL: &[&Sql] = &[Seq::SQL, OldSeq::SQL, LockLeases::SQL, EnterGates::SQL];
+pub(super) const ALL: &[&Sql] = &[
+    Seq::SQL,
+    SeqAgain::SQL,
+    OldSeq::SQL,
+    LockLeases::SQL,
+    EnterGates::SQL,
+];
 
 statement! {
     /// Takes the number of a commit. No other transaction has that number. If a transaction that
@@ -25,6 +31,15 @@ statement! {
     "
 INSERT INTO {s}.seq (node, seq) VALUES (:node, :seq) ON CONFLICT (node,
         seq) DO NOTHING RETURNING seq"
+}
+
+statement! {
+    /// Writes the number of a commit once more, as it is: so the transaction has a change, and its
+    /// own commit waits for standbys. Returns nothing if the number is not there.
+    SeqAgain { node: Uuid, seq: i64 }
+    -> () = |_| ();
+    "
+UPDATE {s}.seq SET seq = seq WHERE node = :node AND seq = :seq RETURNING seq"
 }
 
 statement! {
