@@ -4,8 +4,8 @@
 //! - What was acknowledged is handled. What was refused as not stored never is.
 //! - If its leases have not run out it goes on under them, and what its handlers have said
 //!   meanwhile is stored. If they have, others take over, and what its handlers say is refused.
-//! - A commit that has failed is not taken for a later one, and partitions that were being given
-//!   back are not handed out.
+//! - A commit that has failed is not taken for a later one, and one that others have forgotten is
+//!   not made again. Partitions that were being given back are not handed out.
 //!
 //! Each test has a schema of its own on a server (`common/server.rs`), and one has a server of its
 //! own. Without one the tests are left out, which is said.
@@ -348,6 +348,46 @@ fn a_commit_that_has_failed_is_not_taken_for_the_next_one() {
         assert!(matches!(outcomes[..], [Outcome::Armed(_)]), "{outcomes:?}");
         assert!(store.get(&Target::Id(next.id)).unwrap().is_some());
     }
+}
+
+/// Its machine was suspended between the commit and the answer, for more than an hour. Others have
+/// found the node dead, and have forgotten it and the numbers of its commits.
+#[test]
+fn a_commit_that_others_have_forgotten_is_not_made_again() {
+    let Some(schema) = Schema::new("forgotten") else {
+        return;
+    };
+    let (database, seen) = proxy::to(&schema.database);
+    let builder = schema.builder(&database).lease(SECOND * 60);
+    let mut store = builder.connect().unwrap();
+    store.acquire().unwrap();
+    let due = StoreTime::from_millis(1_900_000_000_000);
+    let id = store.new_id(None, due);
+    let row = Row::new(id, due, "mail".into(), b"".as_slice().into());
+    let arm = vec![Write::Arm(row)];
+    let mut other = schema.store();
+    seen.lose_answer_to("COMMIT");
+    seen.set_slow(true);
+    let told = thread::scope(|scope| {
+        let commit = scope.spawn(|| store.commit(arm, &mut AllMayGo));
+        until("it connects anew", || seen.waited() > 0);
+        until("the server has made it", || {
+            other.get(&Target::Id(id)).unwrap().is_some()
+        });
+        let dead = "UPDATE {s}.node SET dead = true, until = now() - interval '2 hours'";
+        schema.client().batch_execute(&schema.sql(dead)).unwrap();
+        // (The first renewal of a node forgets such nodes.)
+        assert_eq!(other.acquire().unwrap().len(), 256);
+        let cancel = vec![Write::Cancel(Target::Id(id))];
+        let outcomes = other.commit(cancel, &mut AllMayGo).unwrap();
+        assert_eq!(outcomes, [Outcome::Cancelled(Some(id))]);
+        seen.set_slow(false);
+        commit.join().unwrap()
+    });
+    assert!(told.is_err(), "{told:?}");
+    let row = other.get(&Target::Id(id)).unwrap();
+    assert_eq!(row, None, "it stays cancelled");
+    store.reopen().unwrap();
 }
 
 /// The database may give them back at any time from then on.

@@ -2,6 +2,7 @@
 
 use super::session::{self, Commit, Live, Patience};
 use super::statements::commit::{self, OldSeq, Seq, SeqAgain};
+use super::statements::lease::IsKept;
 use super::statements::rows::partition_of_key;
 use super::store::Postgres;
 use crate::store::contract::{StoreClock, StoreError};
@@ -50,6 +51,9 @@ enum Tried {
     Committed(Commit),
     /// Its number is taken: an earlier try was made late.
     Taken,
+    /// Its number is free, and others have forgotten the node. So an earlier try may have been
+    /// made, and its number may be forgotten, too.
+    Forgotten,
 }
 
 impl Postgres {
@@ -84,11 +88,18 @@ impl Postgres {
                 }
             }
             let mut answered = None;
+            let is_repeated = late.is_some();
             let tried = self.session.once(async |live| {
                 live.client.batch_execute("BEGIN").await?;
                 if live.ask(&Seq { node, seq }).await?.is_empty() {
                     live.client.batch_execute("ROLLBACK").await?;
                     return Ok(Tried::Taken);
+                }
+                // (The number is this transaction's from here on, so an earlier try that was not
+                // made before is not made any more.)
+                if is_repeated && live.ask(&IsKept { node }).await?.is_empty() {
+                    live.client.batch_execute("ROLLBACK").await?;
+                    return Ok(Tried::Forgotten);
                 }
                 let former = seq - 1;
                 live.ask(&OldSeq { node, seq: former }).await?;
@@ -113,6 +124,10 @@ impl Postgres {
                 Some(Ok(Tried::Taken)) => {
                     unknown = Some(late.take().ok_or_else(unheard)?);
                     continue;
+                }
+                Some(Ok(Tried::Forgotten)) => {
+                    let why = "a commit may have been made, and other nodes have forgotten it";
+                    return Err(StoreError::Io(format!("{what}: {why}").into()));
                 }
                 Some(Err(error)) => Some(error),
                 // (It may be on the primary alone.)

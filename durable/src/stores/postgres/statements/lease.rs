@@ -24,6 +24,7 @@ pub(super) const ALL: &[&Sql] = &[
     ForgetNodes::SQL,
     ForgetWatermarks::SQL,
     ForgetSeqs::SQL,
+    IsKept::SQL,
     Claim::SQL,
     NextWatermark::SQL,
     OldWatermark::SQL,
@@ -200,6 +201,14 @@ statement! {
     -> () = |_| ();
     "
 DELETE FROM {s}.seq q WHERE NOT EXISTS (SELECT 1 FROM {s}.node n WHERE n.node = q.node)"
+}
+
+statement! {
+    /// Whether a node's row is there: then none of the numbers of its commits was forgotten. A row
+    /// that was forgotten does not come back, because a node that was dead has another name.
+    IsKept { node: Uuid }
+    -> () = |_| ();
+    "SELECT node FROM {s}.node WHERE node = :node"
 }
 
 statement! {
