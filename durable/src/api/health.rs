@@ -4,9 +4,9 @@ use super::client::DurableClient;
 use crate::queue::outage::Health;
 
 impl DurableClient {
-    /// Returns whether the store works; if not, since when and why, and when it is opened again.
-    /// The call does not ask the store, and does not wait for it. A database that does not answer
-    /// has failed only after its `patience`. Until then [`Health::turn`] grows.
+    /// Returns whether the store has failed, and if so, since when and why, and when it is opened
+    /// again. The call does not ask the store, and does not wait for it. A database that does not
+    /// answer has failed only after its `patience`. Until then [`Health::turn`] grows.
     ///
     /// # Example
     /// ```

@@ -48,7 +48,7 @@ pub struct Outage {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Health {
-    /// The store does not work: since when, and why. `None`: it works.
+    /// The store has failed: since when, and why. `None`: it has not, or it is back.
     pub outage: Option<Outage>,
     /// The last outage that is over: when it began, and how long it lasted.
     pub last_outage: Option<(SystemTime, Duration)>,
@@ -58,8 +58,10 @@ pub struct Health {
 }
 
 impl Health {
-    /// Whether the store works: timers fire, and calls are taken. After a stop it says what it said
-    /// before.
+    /// Whether the store has not failed, or is back. A store that hangs has not failed, nor has a
+    /// database that does not answer, until its `patience` has ended. Calls wait meanwhile, and no
+    /// timer that comes due fires: look at [`turn`](Self::turn), too. After a stop it says what it
+    /// said before.
     ///
     /// # Example
     /// See [`DurableClient::health`](crate::DurableClient::health).
