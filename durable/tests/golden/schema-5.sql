@@ -499,7 +499,7 @@ BEGIN
                 MESSAGE = 'programs may come here that know no expiry and no limit: the first timer '
                     || 'with either is a node''s, or golden.wheelwork_close(5, ''shop'') comes first';
         END IF;
-        IF $5 < $2 THEN
+        IF $5 < LEAST(GREATEST($2, golden.wheelwork_clock()), 281474976710655) THEN
             RAISE EXCEPTION USING ERRCODE = '22023',
                 MESSAGE = 'the timer expires before it is due';
         END IF;

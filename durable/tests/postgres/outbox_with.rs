@@ -173,3 +173,37 @@ fn it_refuses_what_an_older_program_would_get_wrong() {
     arm(&mut client, &schema, limit).unwrap();
     assert_eq!(numbers(&schema), (NUMBER, NUMBER));
 }
+
+/// A deadline in the past means now, and so does none. A timer that has expired by then would
+/// become a dead letter in any case.
+#[test]
+fn it_refuses_what_has_expired_already() {
+    let Some(schema) = Schema::new("expired") else {
+        return;
+    };
+    drop(schema.store());
+    let mut client = schema.client();
+    let close = schema.sql("SELECT {s}.wheelwork_close(5, 'shop')");
+    client.batch_execute(&close).unwrap();
+    let now = schema.sql("SELECT {s}.wheelwork_clock()");
+    let now: i64 = client.query_one(&now, &[]).unwrap().get(0);
+    let call = "SELECT {s}.wheelwork_schedule_with_at('mail', $1, 'x', NULL, $2, NULL, NULL)";
+    let call = schema.sql(call);
+    let mut arm = |due: Option<i64>, expires: i64| {
+        let armed = client.execute(&call, &[&due, &expires]);
+        armed.map_err(|error| error.code().cloned())
+    };
+    for due in [None, Some(i64::MIN), Some(0), Some(now - 1_000), Some(now)] {
+        let refused = Some(SqlState::INVALID_PARAMETER_VALUE);
+        assert_eq!(arm(due, now - 1), Err(refused), "{due:?}");
+        assert_eq!(arm(due, FAR), Ok(1), "{due:?}");
+    }
+    // A deadline after the last one means the last one.
+    assert_eq!(
+        arm(Some(i64::MAX), StoreTime::MAX.as_millis() as i64),
+        Ok(1)
+    );
+    let count = schema.sql("SELECT count(*) FROM {s}.timer");
+    let count: i64 = schema.client().query_one(&count, &[]).unwrap().get(0);
+    assert_eq!(count, 6);
+}

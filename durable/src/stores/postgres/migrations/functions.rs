@@ -506,6 +506,9 @@ $$";
 /// Of step 5: arms a timer with all that it may have. All parameters are given: a function whose
 /// parameters have defaults could not get more of them later.
 ///
+/// An expiry is compared with the deadline that the timer gets, which is now if the one that is
+/// given is in the past or NULL. So a timer that has expired already is refused.
+///
 /// Earlier programs would get an expiry and a limit wrong. A floor that may fall again is none, and
 /// no transaction of a user raises it, since that would lock the table of nodes until it ends. The
 /// note is read after the floor: a floor that has no note does not fall. A trace that is none is
@@ -524,7 +527,7 @@ BEGIN
                 MESSAGE = 'programs may come here that know no expiry and no limit: the first timer '
                     || 'with either is a node''s, or {s}.wheelwork_close(5, ''shop'') comes first';
         END IF;
-        IF $5 < $2 THEN
+        IF $5 < LEAST(GREATEST($2, {s}.wheelwork_clock()), 281474976710655) THEN
             RAISE EXCEPTION USING ERRCODE = '22023',
                 MESSAGE = 'the timer expires before it is due';
         END IF;
