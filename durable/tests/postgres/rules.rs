@@ -533,6 +533,42 @@ fn a_transaction_that_sets_a_limit_holds_up_grants_of_that_rule_alone() {
     assert_eq!(grants(), [(3, false), (4, false)]);
 }
 
+/// A rule that a transaction has removed is there for grants until the transaction has ended,
+/// however often a node asks.
+#[test]
+fn a_rule_that_a_transaction_removes_is_held_up_until_it_is_gone() {
+    let Some(schema) = Schema::new("rules_removed") else {
+        return;
+    };
+    let mut store = node(&schema);
+    change(&mut store, &mail(), RuleChange::Calls(NonZeroU32::new(4)));
+    let all = WantedCalls {
+        most: 9,
+        running: 0,
+    };
+    let want = Want {
+        of: mail(),
+        tokens: 0,
+        calls: Some(all),
+    };
+    let mut grant = || {
+        let grant = store.grant(std::slice::from_ref(&want)).unwrap().remove(0);
+        (grant.calls, grant.is_held_up)
+    };
+    let mut client = schema.client();
+    let clear = schema.sql("SELECT {s}.wheelwork_clear_calls('mail')");
+    for (end, calls) in [("ROLLBACK", 4), ("COMMIT", 0)] {
+        client.batch_execute("BEGIN").unwrap();
+        let cleared: bool = client.query_one(&clear, &[]).unwrap().get(0);
+        assert!(cleared);
+        for number in 1..=12 {
+            assert_eq!(grant(), (0, true), "try {number} before {end}");
+        }
+        client.batch_execute(end).unwrap();
+        assert_eq!(grant(), (calls, false), "after {end}");
+    }
+}
+
 /// A user's transaction that has paused a kind holds up changes of rules, and nothing else.
 #[test]
 fn a_transaction_that_pauses_holds_up_changes_of_rules_alone() {

@@ -4,10 +4,49 @@
 use super::session::{Live, OneTrouble, trouble_of_one};
 use super::statements::grant::{CallsOf, LockRule, LockedRule, PutCalls, ReadCalls, SetFullAt};
 use crate::store::grant::{Grant, NodeCalls, Want, WantedCalls, share_calls, take_tokens};
-use crate::store::rule::Rate;
+use crate::store::rule::{Rate, RuleFor};
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use tokio_postgres::Error;
 use uuid::Uuid;
+
+/// While a rule is held up, one of so many tries waits for it.
+const TRIES_FOR_A_WAIT: u32 = 10;
+
+/// The begin of a transaction that waits for a rule as long as a session waits for each lock.
+const PATIENT: &str = "BEGIN";
+
+/// The begin of one that hardly waits. (Zero would be a wait without an end.)
+const IMPATIENT: &str = "BEGIN; SET LOCAL lock_timeout = 1";
+
+/// GrantWait: rules that were held up when this node asked last.
+///
+/// A transaction of a user may have the row of a rule for any time, and each wait for it takes time
+/// of the writer. So after a wait in vain the next tries do not wait. But one of ten does: where
+/// many nodes ask for one rule, a node that never waits might never find its row free.
+#[derive(Default)]
+pub(super) struct HeldUpRules {
+    /// For each of them, the number of tries since one has waited, with that one.
+    tries: BTreeMap<RuleFor, u32>,
+}
+
+impl HeldUpRules {
+    /// How the next transaction begins that asks for grants of this rule.
+    pub(super) fn begin(&self, of: &RuleFor) -> &'static str {
+        match self.tries.contains_key(of) {
+            true => IMPATIENT,
+            false => PATIENT,
+        }
+    }
+
+    /// What has become of it.
+    pub(super) fn note(&mut self, of: &RuleFor, is_held_up: bool) {
+        let tries = self.tries.remove(of).unwrap_or_default() + 1;
+        if is_held_up && tries < TRIES_FOR_A_WAIT {
+            self.tries.insert(of.clone(), tries);
+        }
+    }
+}
 
 fn count(number: i64) -> u32 {
     u32::try_from(number.max(0)).unwrap_or(u32::MAX)
@@ -19,8 +58,13 @@ fn rate_of(rule: &LockedRule) -> Option<Rate> {
 }
 
 /// ThrottleGrant: what a node wants of a rule, as far as it can have it.
-pub(super) async fn grant(live: &Live, node: Uuid, want: &Want) -> Result<Grant, Error> {
-    live.client.batch_execute("BEGIN").await?;
+pub(super) async fn grant(
+    live: &Live,
+    node: Uuid,
+    want: &Want,
+    begin: &str,
+) -> Result<Grant, Error> {
+    live.client.batch_execute(begin).await?;
     let granted = grant_within(live, node, want).await;
     let end = if granted.is_ok() {
         "COMMIT"

@@ -9,6 +9,8 @@ mod connect;
 mod connection_tests;
 mod done;
 mod floor;
+#[cfg(test)]
+mod grant_tests;
 mod grants;
 #[cfg(test)]
 mod handler_tests;

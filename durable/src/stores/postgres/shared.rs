@@ -192,8 +192,11 @@ impl SharedStore for Postgres {
             let node = store.leases.node;
             let mut granted = Vec::with_capacity(wants.len());
             for want in wants {
-                let grant = async |live: &Live| grant(live, node, want).await;
-                granted.push(store.session.run(grant)?);
+                let begin = store.rules.held_up.begin(&want.of);
+                let grant = async |live: &Live| grant(live, node, want, begin).await;
+                let grant = store.session.run(grant)?;
+                store.rules.held_up.note(&want.of, grant.is_held_up);
+                granted.push(grant);
             }
             Ok(granted)
         })

@@ -2,6 +2,7 @@
 
 use super::blocking::HandlerDatabase;
 use super::clock::DatabaseClock;
+use super::grants::HeldUpRules;
 use super::leases::Leases;
 use super::listen;
 use super::migrations::schema::{self, Reached, Wanted};
@@ -106,13 +107,15 @@ pub struct Postgres {
     pub(super) broken: Option<StoreError>,
 }
 
-/// Which rules a node knows, by the number that the store has of all of them.
+/// Which rules a node knows, by the number that the store has of all of them; and which of them it
+/// could not lock.
 #[derive(Default)]
 pub(super) struct KnownRules {
     /// The number when the rules were read last. `None`: they have to be read.
     pub(super) read: Option<i64>,
     /// The number as it was seen last.
     pub(super) seen: Option<i64>,
+    pub(super) held_up: HeldUpRules,
 }
 
 /// A step of the schema that waits until no node is alive that it would break.
@@ -448,6 +451,7 @@ impl Store for Postgres {
             store.rules = KnownRules {
                 read: number,
                 seen: number,
+                held_up: HeldUpRules::default(),
             };
             Ok(rules.all())
         })
