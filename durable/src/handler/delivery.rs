@@ -165,8 +165,9 @@ impl Delivery {
     /// itself), or where nodes share it, each time another node takes over the timer's partition. A
     /// system that remembers the greatest one that it has seen for this timer, or for its key, and
     /// refuses smaller ones, is safe from handlers of a process that was thought dead. (Each copy
-    /// of a file has a fence of its own. So after a restore it may be smaller. A database that
-    /// loses commits in a failover may give one fence twice. Then this safety is lost.)
+    /// of a file has a fence of its own. So after a restore it may be smaller, and after a salvage
+    /// of a file whose `meta` was damaged. A database that loses commits in a failover may give one
+    /// fence twice. Then this safety is lost.)
     #[must_use]
     pub fn fence(&self) -> u64 {
         self.fence

@@ -108,8 +108,8 @@ pub type Partition = u16;
 
 /// Names a durable timer for ever: in all processes, and after it has ended. Files have no ids in
 /// common, but by a chance of one in many billions. A copy of a file that is restored may give an
-/// id again: if `N` timers were armed since the copy was made, the chance is at most about `N` in
-/// 2^32 (1 % after 43 million).
+/// id again: if `N` timers were armed since the copy was made, and the restored store arms `K`, the
+/// chance is about `N + K` in 2^32 (1 % after 43 million).
 ///
 /// An id that is stored elsewhere, as text or as bits, names the timer after a restart too.
 /// Keys ([`DurableClient::key`](crate::DurableClient::key)) are names of your own.

@@ -199,7 +199,7 @@ pub(super) fn ours(
 
 /// The first number that is given after `last`. It is some way off, by chance: it is unlikely that
 /// files have numbers in common, or that a file gives what a copy of it has given since (after `N`
-/// numbers the chance is about `N` in 2^32).
+/// numbers of the one and `K` of the other the chance is about `N + K` in 2^32).
 pub(super) fn first_number(last: u64) -> u64 {
     let random = random();
     // Number 0 is left out: the position of its row could be that before all rows.
