@@ -103,7 +103,7 @@ impl Writer {
         }
         let mut left = throttle.left(elapsed);
         let taken = self.core.queues.take(&mut left, elapsed);
-        self.let_go_on(taken, elapsed, clocks, now)?;
+        self.let_go_on(taken, clocks, now)?;
         let is_filled = self.fill_queues(&left)?;
         let core = &mut self.core;
         let news = core.queues.news();
@@ -116,7 +116,6 @@ impl Writer {
     fn let_go_on(
         &mut self,
         taken: Vec<(Position, Queued)>,
-        elapsed: Duration,
         clocks: ClockReading,
         now: StoreTime,
     ) -> Result<(), StoreError> {
@@ -135,6 +134,8 @@ impl Writer {
         };
         let writes = taken.iter().map(write).collect();
         let outcomes = self.commit_in_pace(writes)?;
+        // (By both clocks at one time, after the commit: it may have taken long.)
+        let (elapsed, from) = (self.core.shared.elapsed(), self.core.time());
         let mut released = Vec::new();
         for ((position, queued), outcome) in taken.into_iter().zip(outcomes) {
             match outcome {
@@ -151,8 +152,6 @@ impl Writer {
                 _ => {}
             }
         }
-        // (By both clocks at one time.)
-        let (elapsed, from) = (self.core.shared.elapsed(), self.core.time());
         let rows: Vec<Row> = released.iter().map(|(row, _)| row.clone()).collect();
         self.large.note_released(&rows);
         for (row, met) in released {

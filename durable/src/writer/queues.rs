@@ -9,6 +9,9 @@
 //!  - A rule knows its rows up to a position, `upto`. Each row of it that is held there stands in
 //!    its queue, or in that of another rule which it meets, or lies behind the `upto` of such a
 //!    rule. Rows behind are read when the queue is empty (ThrottleFill).
+//!  - A row that somebody's transaction holds up is tried again, before the rows of the queues. If
+//!    it is still held up, it has kept those of its rules waiting, and used none of the room. So
+//!    they go first the next time.
 //!  - What is here is a hint. A row that was moved, or that has ended, is noticed when it is
 //!    released.
 
@@ -47,6 +50,9 @@ struct RuleQueue {
     upto: Position,
     /// Threads were told that timers wait.
     is_told: bool,
+    /// The last row of the rule that was let go on had been held up. So now the queue goes before
+    /// such rows.
+    goes_first: bool,
 }
 
 /// A row that could not be released, since somebody's transaction holds it up.
@@ -73,6 +79,7 @@ impl RuleQueue {
         first: BTreeMap::new(),
         upto: Position::BEFORE_HELD,
         is_told: false,
+        goes_first: false,
     };
 
     /// Adds a row that lies where the rows are known. If there are too many, the last one is
@@ -93,6 +100,12 @@ impl RuleQueue {
 
     fn knows_all(&self) -> bool {
         self.upto == Position::MAX
+    }
+
+    /// Whether the queue goes before rows that were held up. (Also if its rows are not known yet:
+    /// they are read only while there is room for them.)
+    fn is_before_held_up(&self) -> bool {
+        self.goes_first && self.waits()
     }
 }
 
@@ -228,18 +241,7 @@ impl Queues {
         left: &mut BTreeMap<RuleNumber, u32>,
         now: Duration,
     ) -> Vec<(Position, Queued)> {
-        let mut taken = Vec::new();
-        let is_due = |held_up: &HeldUp| held_up.again_at <= now;
-        let until = (self.blocked.iter().any(is_due)).then_some(now + TOGETHER);
-        let goes_on = |held_up: &mut HeldUp| {
-            let goes_on = Some(held_up.again_at) <= until && lacks(&held_up.row, left).is_none();
-            if goes_on {
-                take_one(&held_up.row, left);
-            }
-            goes_on
-        };
-        let released = self.blocked.extract_if(.., goes_on);
-        taken.extend(released.map(|held_up| (held_up.position, held_up.row)));
+        let mut taken = self.take_held_up(left, now);
         let numbers: Vec<_> = self.rules.keys().copied().collect();
         let mut goes_on = true;
         while goes_on && taken.len() < RELEASED_MAX {
@@ -257,12 +259,54 @@ impl Queues {
                     Some(other) => self.put(other, position, row),
                     None => {
                         take_one(&row, left);
+                        self.set_first(&row.met, false);
                         taken.push((position, row));
                     }
                 }
             }
         }
         taken
+    }
+
+    /// Takes out the rows that are tried again, unless others of their rules go first this time.
+    fn take_held_up(
+        &mut self,
+        left: &mut BTreeMap<RuleNumber, u32>,
+        now: Duration,
+    ) -> Vec<(Position, Queued)> {
+        let is_due = |held_up: &HeldUp| held_up.again_at <= now;
+        let until = (self.blocked.iter().any(is_due)).then_some(now + TOGETHER);
+        let rules = &self.rules;
+        let comes_first = |number: &RuleNumber| {
+            let rule = rules.get(number);
+            rule.is_some_and(RuleQueue::is_before_held_up)
+        };
+        let goes_on = |held_up: &mut HeldUp| {
+            let goes_on = Some(held_up.again_at) <= until
+                && lacks(&held_up.row, left).is_none()
+                && !held_up.row.met.iter().any(comes_first);
+            if goes_on {
+                take_one(&held_up.row, left);
+            }
+            goes_on
+        };
+        let taken = self.blocked.extract_if(.., goes_on);
+        let taken: Vec<_> = taken
+            .map(|held_up| (held_up.position, held_up.row))
+            .collect();
+        for (_, row) in &taken {
+            self.set_first(&row.met, true);
+        }
+        taken
+    }
+
+    /// Whether the queues of these rules go before rows that were held up.
+    fn set_first(&mut self, met: &[RuleNumber], goes_first: bool) {
+        for number in met {
+            if let Some(rule) = self.rules.get_mut(number) {
+                rule.goes_first = goes_first;
+            }
+        }
     }
 
     /// Somebody's transaction holds a row up that was to be released.
@@ -412,20 +456,34 @@ mod tests {
         assert_eq!(again(0, Some(second), now + second), Some(second));
     }
 
-    #[test]
-    fn each_row_that_was_held_up_waits_for_itself() {
+    /// The queue of rule 1, of which all is known: it is empty.
+    fn of_one_rule() -> Queues {
         let mut queues = Queues::default();
         queues.begin([1]);
-        let at = |number| Position {
+        let none = |_: &_| Met::new();
+        queues.fill(Position::BEFORE_HELD, &[], None, &BTreeMap::new(), none);
+        queues
+    }
+
+    fn at(number: u64) -> Position {
+        Position {
             id: DurableId::new(0, StoreTime::MIN, number),
             ..Position::MIN
-        };
-        let row = || Queued {
+        }
+    }
+
+    /// A row that meets rule 1.
+    fn row() -> Queued {
+        Queued {
             met: vec![1],
             attempts: 0,
             crashes: 0,
-        };
-        let mut now = Duration::from_secs(9);
+        }
+    }
+
+    #[test]
+    fn each_row_that_was_held_up_waits_for_itself() {
+        let (mut queues, mut now) = (of_one_rule(), Duration::from_secs(9));
         queues.try_again(at(0), row(), now);
         for number in 1..=3 {
             // Another one is held up just before this one is tried.
@@ -443,6 +501,49 @@ mod tests {
             assert_eq!(taken, expected);
             queues.try_again(at(0), row(), now);
         }
+    }
+
+    #[test]
+    fn rows_that_are_held_up_and_others_of_their_limit_go_first_by_turns() {
+        let (mut queues, mut now) = (of_one_rule(), Duration::from_secs(9));
+        (0..100).for_each(|number| queues.put(1, at(number), row()));
+        let (mut tries, mut others) = (BTreeMap::<Position, u32>::new(), 0);
+        for _ in 0..40 {
+            // (Calls are limited to two, and none has begun.)
+            let mut left = BTreeMap::from([(1, 2)]);
+            for (position, row) in queues.take(&mut left, now) {
+                // A transaction that stays open has locked the first four.
+                if position < at(4) {
+                    *tries.entry(position).or_default() += 1;
+                    queues.try_again(position, row, now);
+                } else {
+                    others += 1;
+                }
+            }
+            now += AGAIN / 2;
+        }
+        assert_eq!(others, 38, "two each second time, once all four were tried");
+        assert_eq!(tries.len(), 4);
+        assert!(tries.values().all(|&tries| tries >= 9), "{tries:?}");
+    }
+
+    #[test]
+    fn rows_that_are_held_up_leave_room_for_those_that_are_not_known_yet() {
+        let (mut queues, now) = (Queues::default(), Duration::from_secs(9));
+        queues.begin([1]);
+        let take = |queues: &mut Queues| {
+            let mut left = BTreeMap::from([(1, 1)]);
+            let taken = queues.take(&mut left, now);
+            for (position, row) in taken {
+                queues.try_again(position, row, Duration::ZERO);
+            }
+            queues.to_fill(&left)
+        };
+        // It is held up, and the rows behind it were not read yet.
+        queues.rules.get_mut(&1).unwrap().upto = at(1);
+        queues.try_again(at(1), row(), Duration::ZERO);
+        assert_eq!(take(&mut queues), None);
+        assert_eq!(take(&mut queues), Some(at(1)));
     }
 
     #[test]
