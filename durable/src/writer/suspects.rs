@@ -12,6 +12,11 @@
 //! slow handler does not keep the others waiting. The wait before a row is handed out alone doubles
 //! with each crash, too.
 //!
+//! A row that is handed out alone may wait for its call for longer than its trial lasts. Then the
+//! next one is handed out, which may wait as long. So a row that was only handed out keeps no other
+//! from beginning, or none of them might ever begin. The first one that asks begins, and those that
+//! ask while it is on trial come back.
+//!
 //! Suspects for which there is no room are read again when there is room. Their range is kept here.
 
 use crate::handler::delivery::Delivery;
@@ -60,6 +65,8 @@ struct WaitingSuspect {
 struct Trial {
     until: Instant,
     is_alone: bool,
+    /// Its handler may be called: it was noted with its group, or has begun alone.
+    has_begun: bool,
 }
 
 /// A suspect that was charged with a crash, and was not called after all.
@@ -279,7 +286,7 @@ impl Suspects {
     }
 
     /// A row is handed out. `crashes`: those that it had before this trial. `noted`: with its
-    /// group.
+    /// group. Otherwise it begins later, by itself.
     pub(super) fn begin_trial(
         &mut self,
         id: DurableId,
@@ -287,13 +294,27 @@ impl Suspects {
         noted: Option<Settled>,
         now: Instant,
     ) {
+        let has_begun = noted.is_some();
         if let Some(of) = noted {
             self.uncalled.remove(&id);
             self.noted.insert(id, of);
         }
-        let until = now.checked_add(doubled(crashes)).unwrap_or(now);
-        let is_alone = crashes > 0;
-        self.trials.insert(id, Trial { until, is_alone });
+        self.put_on_trial(id, crashes, has_begun, now);
+    }
+
+    /// A row that was handed out alone is about to be charged. Until its trial is over no other one
+    /// begins. `crashes`: those that it had before.
+    pub(super) fn begin_alone(&mut self, id: DurableId, crashes: u32, now: Instant) {
+        self.put_on_trial(id, crashes, true, now);
+    }
+
+    fn put_on_trial(&mut self, id: DurableId, crashes: u32, has_begun: bool, now: Instant) {
+        let trial = Trial {
+            until: now.checked_add(doubled(crashes)).unwrap_or(now),
+            is_alone: crashes > 0,
+            has_begun,
+        };
+        self.trials.insert(id, trial);
     }
 
     /// A row's trial begins now: it was charged. `crashes`: those that it had before.
@@ -304,10 +325,10 @@ impl Suspects {
         }
     }
 
-    /// Whether this row may begin alone: no other one is on trial.
+    /// Whether this row may begin alone: no other one is on trial that has begun.
     pub(super) fn may_begin(&self, id: DurableId, now: Instant) -> bool {
         let mut others = self.trials.iter().filter(|(other, _)| **other != id);
-        !others.any(|(_, trial)| trial.until > now)
+        !others.any(|(_, trial)| trial.has_begun && trial.until > now)
     }
 
     /// Returns the changes that take back the charges of rows which were not handed out after all.
@@ -353,5 +374,79 @@ impl Suspects {
         let trial = trial.map_or(Duration::ZERO, |until| until.saturating_duration_since(now));
         // (A turn has just found nothing to hand out.)
         Some(first.max(trial).max(WAIT_MIN))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{NextTrial, Suspects, TRIAL, doubled};
+    use crate::handler::delivery::Delivery;
+    use crate::store::row::{DurableId, Row, StoreTime};
+    use std::time::Instant;
+
+    fn id(number: u64) -> DurableId {
+        DurableId::new(0, StoreTime::MIN, number)
+    }
+
+    /// A suspect that is due, and that had one crash.
+    fn suspect(number: u64) -> Delivery {
+        let mut row = Row::new(id(number), StoreTime::MIN, "kind".into(), [].into());
+        (row.suspect, row.crashes) = (true, 1);
+        Delivery {
+            row,
+            fence: 0,
+            made_up: 0,
+            limit: None,
+        }
+    }
+
+    /// Hands out what is next, which goes alone, if there is something. Returns its id.
+    fn hand_out(suspects: &mut Suspects, now: Instant) -> Option<DurableId> {
+        let due = StoreTime::MIN;
+        match suspects.next(now, due, due, |_| true) {
+            NextTrial::Alone(delivery) => {
+                let (id, crashes) = (delivery.row.id, delivery.row.crashes);
+                suspects.begin_trial(id, crashes, None, now);
+                Some(id)
+            }
+            NextTrial::Nothing => None,
+            NextTrial::Group(_) => unreachable!("all have crashes"),
+        }
+    }
+
+    /// So it is if they wait for a call of `on_batch` that takes longer than their trials.
+    #[test]
+    fn a_suspect_that_was_only_handed_out_keeps_no_other_from_beginning() {
+        let (mut suspects, start) = (Suspects::new(usize::MAX), Instant::now());
+        for number in 1..=3 {
+            assert!(suspects.hold(suspect(number), start));
+        }
+        let trial = doubled(1);
+        let mut now = start + TRIAL;
+        assert_eq!(hand_out(&mut suspects, now), Some(id(1)));
+        assert_eq!(hand_out(&mut suspects, now), None, "one goes alone");
+        now += trial;
+        assert_eq!(hand_out(&mut suspects, now), Some(id(2)));
+        now += trial / 4;
+        assert!(suspects.may_begin(id(1), now));
+        suspects.begin_alone(id(1), 1, now);
+        // It has begun: until its trial is over, or it has ended, no other one does.
+        assert!(!suspects.may_begin(id(2), now));
+        assert_eq!(hand_out(&mut suspects, now), None);
+        suspects.end_trial(id(1), true);
+        assert!(suspects.may_begin(id(2), now));
+        suspects.begin_alone(id(2), 1, now);
+        now += trial;
+        assert!(suspects.may_begin(id(3), now));
+        assert_eq!(hand_out(&mut suspects, now), Some(id(3)));
+    }
+
+    #[test]
+    fn a_suspect_of_a_group_has_begun_when_it_is_handed_out() {
+        let (mut suspects, now) = (Suspects::new(usize::MAX), Instant::now());
+        let noted = suspect(1).settled();
+        suspects.begin_trial(id(1), 0, Some(noted), now);
+        assert!(!suspects.may_begin(id(2), now));
+        assert!(suspects.may_begin(id(2), now + TRIAL));
     }
 }

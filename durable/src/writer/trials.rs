@@ -120,14 +120,14 @@ impl Writer {
     }
 
     /// TrialBegin: a suspect is about to be handled, which the store is to charge with this many
-    /// crashes. `None`: another one is on trial.
+    /// crashes. `None`: another one is on trial that has begun.
     pub(super) fn plan_begin(&mut self, of: Settled, crashes: u32) -> Option<(Write, Plan)> {
         let now = self.core.time();
         let suspects = &mut self.core.window.suspects;
         if !suspects.may_begin(of.id, now) && !is_broken(DurableFault::TrialsTogether) {
             return None;
         }
-        suspects.begin_trial(of.id, crashes.saturating_sub(1), None, now);
+        suspects.begin_alone(of.id, crashes.saturating_sub(1), now);
         let plan = Plan::Begin(of.id, crashes);
         Some((Write::Begin { of, crashes }, plan))
     }

@@ -642,6 +642,58 @@ fn a_trial_with_a_crash_lasts_for_two_seconds() {
     assert!(lasted >= 2 * SECOND && lasted < 3 * SECOND, "{begun:?}");
 }
 
+/// Each waits for its executor for longer than its trial lasts. Meanwhile another one is handed
+/// out, and waits as long.
+#[test]
+fn suspects_that_wait_for_longer_than_their_trials_begin() {
+    let memory = Memory::new();
+    let world = World::new(Box::new(move || Box::new(memory.clone())));
+    let ids = world.arm(2);
+    // Once freely, and once in a group, which is charged.
+    for _ in 0..2 {
+        let life = world.live().on("x", RetryPolicy::new(), at_call(1));
+        let life = life.start();
+        life.clock.advance(2 * SECOND);
+        world.end(life);
+    }
+    assert_eq!([0, 1].map(|at| world.row(ids[at]).unwrap().crashes), [1, 1]);
+    world.calls.lock().unwrap().clear();
+    let futures = Arc::<Mutex<Vec<(Duration, SpawnedFuture)>>>::default();
+    let (spawned, calls) = (futures.clone(), world.calls.clone());
+    let life = world.live();
+    let clock = life.clock.clone();
+    let life = life.with(move |builder| {
+        builder
+            .on_async("x", move |delivery| {
+                note(&calls, &delivery);
+                async { Ok(()) }
+            })
+            .spawner(move |future| {
+                let polled_from = clock.elapsed() + 5 * SECOND / 2;
+                spawned.lock().unwrap().push((polled_from, future));
+            })
+    });
+    let life = life.start();
+    for _ in 0..400 {
+        life.clock.advance(SECOND / 20);
+        let now = life.clock.elapsed();
+        let is_polled = |(from, _): &mut (Duration, SpawnedFuture)| *from <= now;
+        let polled: Vec<_> = futures.lock().unwrap().extract_if(.., is_polled).collect();
+        for (from, mut future) in polled {
+            let mut context = Context::from_waker(Waker::noop());
+            // (If it goes on, it waits for TrialBegin.)
+            if future.as_mut().poll(&mut context).is_pending() {
+                futures.lock().unwrap().push((from, future));
+            }
+        }
+    }
+    // (One that waits would keep the service from stopping.)
+    let rest = std::mem::take(&mut *futures.lock().unwrap());
+    drop(rest);
+    assert_eq!((world.calls("0"), world.calls("1")), (1, 1));
+    world.end(life);
+}
+
 /// Polls a future until it waits for something that does not come.
 fn poll(mut future: SpawnedFuture) -> SpawnedFuture {
     let mut context = Context::from_waker(Waker::noop());

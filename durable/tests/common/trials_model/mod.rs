@@ -26,6 +26,8 @@
 //! - A move is one commit of the store, or happens on one node. The order of moves is any.
 //! - An epoch is a life: it ends with its process, or when its lease runs out. A node that has
 //!   crashed is another process at once.
+//! - A row that was handed out alone and has not begun keeps no other one from beginning. Here the
+//!   trial of such a row is over before another one begins.
 //! - How long a lease or a trial lasts is no number. A node's right to hand out ends before another
 //!   takes the lease: `models/fleet.rs` shows how that comes about.
 //! - Between TrialBegin's commit and the call, or until the charge is taken back, no process ends
