@@ -12,6 +12,9 @@
 //! after these ([`Outcome::PutOff`](crate::contract::Outcome::PutOff)). They come first in the next
 //! round. Callers that wait count as callers whose requests are in the queue, so that there is a
 //! bound for them, too.
+//!
+//! When a store that was away is back, only answers of handlers wait. The first round has all of
+//! them, and comes before any call is taken.
 
 use super::plan::Planned;
 use crate::store::fault::{DurableFault, is_broken};
@@ -136,6 +139,8 @@ pub(super) struct Aside {
     is_in_round: bool,
     /// Some have never been tried by themselves, since the store had no time for it.
     is_hurried: bool,
+    /// The store is back: a round of all of them comes before any call is taken.
+    comes_first: bool,
     /// How many changes have each token.
     tokens: HashMap<Held, usize>,
     load: AsideLoad,
@@ -247,6 +252,7 @@ impl Aside {
     /// A round begins, if it is time for one. Returns those that are tried now, in the order in
     /// which they are tried.
     pub(super) fn take_due(&mut self, now: Duration) -> Vec<HeldUp> {
+        let are_all = std::mem::take(&mut self.comes_first);
         if self.waiting.is_empty() || now < self.again_at {
             return Vec::new();
         }
@@ -254,7 +260,10 @@ impl Aside {
         self.again_at = now.saturating_add(self.wait);
         self.round += 1;
         (self.is_in_round, self.is_hurried) = (true, false);
-        let chosen = self.choose(now);
+        let chosen: Vec<usize> = match are_all {
+            true => (0..self.waiting.len()).collect(),
+            false => self.choose(now),
+        };
         let mut all: Vec<_> = self.waiting.drain(..).map(Some).collect();
         let due = chosen.into_iter().filter_map(|at| all[at].take());
         let due: Vec<_> = due.collect();
@@ -336,9 +345,16 @@ impl Aside {
         }
     }
 
-    /// The next turn tries all of them.
-    pub(super) fn try_soon(&mut self) {
+    /// The store is back: the next turn tries all of them before it takes a call. A call by key, or
+    /// for a kind, has no token in common with an answer of a handler, and would overtake it.
+    pub(super) fn try_first(&mut self) {
         self.again_at = Duration::ZERO;
+        self.comes_first = true;
+    }
+
+    /// Whether a round comes before any call is taken.
+    pub(super) fn comes_first(&self) -> bool {
+        self.comes_first && !self.waiting.is_empty()
     }
 
     /// What was in the commit whose outcome is not known is refused now, if its lease is over.
@@ -564,6 +580,32 @@ mod tests {
         let due = aside.take_due(now);
         let over = due.iter().filter(|waiting| waiting.is_over(now)).count();
         assert_eq!((due.len(), over), (2 * AGAIN_COUNT + 1, 2 * AGAIN_COUNT));
+    }
+
+    #[test]
+    fn all_answers_of_handlers_come_first_when_the_store_is_back() {
+        let (mut aside, mut now) = (Aside::default(), Duration::ZERO);
+        let many = 2 * AGAIN_COUNT as u128;
+        let answer = |number| {
+            let mut answer = of_call(vec![arm(number, "")], Duration::ZERO);
+            answer.planned.plan = Plan::SettleAgain(Ended::Done);
+            answer
+        };
+        aside.keep((0..many).map(answer).collect());
+        assert!(!aside.comes_first(), "the store is away");
+        aside.try_first();
+        assert!(aside.comes_first());
+        let all: Vec<u128> = (0..many).collect();
+        assert_eq!(round(&mut aside, &mut now), all);
+        // From now on a round has a bound, and no call waits for it.
+        assert!(!aside.comes_first());
+        assert_eq!(round(&mut aside, &mut now).len(), AGAIN_COUNT);
+        // If nothing waits, nothing comes first.
+        assert_eq!(aside.take_all().len() as u128, many);
+        aside.try_first();
+        assert!(!aside.comes_first() && aside.take_due(now).is_empty());
+        aside.keep(vec![answer(0)]);
+        assert!(!aside.comes_first());
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub(super) struct Down {
     wait: Duration,
     /// When the last one was over.
     back_at: Option<Duration>,
-    /// What handlers have said meanwhile, and a stop. The first commit has them.
+    /// What handlers have said meanwhile, and a stop. The commit of the first turn has them.
     pub(super) told: Vec<Told>,
     pub(super) controls: Vec<Control>,
     /// A stop has had the store opened again. It is not opened once more.

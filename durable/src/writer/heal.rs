@@ -215,7 +215,7 @@ impl Writer {
                 .iter_mut()
                 .for_each(|owned| owned.loaded = loaded);
         }
-        self.core.aside.try_soon();
+        self.core.aside.try_first();
         self.ownership.begin_anew();
         self.begin_anew();
         let lasted = self.down.end(shared.elapsed());

@@ -219,6 +219,10 @@ impl Writer {
         self.follow_rules();
         let mut is_loaded = self.ownership.load_claimed(&mut self.core, clocks)?;
         self.ask_grants()?;
+        // TurnBack: what was kept of the commit that failed is stored before a call is taken.
+        if self.core.aside.comes_first() {
+            self.try_again(clocks)?;
+        }
         // TurnTake. (If a step before this one fails, the requests are still in the queue, and
         // `fail` answers them.)
         let (mut taken, room) = self.take_requests();

@@ -13,15 +13,18 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Waker};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use wheelwork::ManualClock;
 use wheelwork_durable::contract::{Gate, Lease, Outcome, Store, Write};
 use wheelwork_durable::{
     Durable, DurableBuilder, DurableClient, DurableError, Memory, RetryPolicy, StoreError,
+    StoreTime, Ticket,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3_600);
+
+type Act = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
 
 /// What a store does next.
 #[derive(Clone, Default)]
@@ -33,6 +36,9 @@ struct Trouble {
     opens: Arc<AtomicU32>,
     /// Whether another process has had it when it can be.
     new_lives: Arc<AtomicU32>,
+    /// What is done in the first turn after it was opened again, before calls are taken.
+    when_back: Act,
+    was_opened: Arc<AtomicBool>,
 }
 
 impl Trouble {
@@ -72,11 +78,22 @@ impl OverMemory for Failing {
         Err(error())
     }
 
+    fn clock(&mut self, node: SystemTime) -> Result<StoreTime, StoreError> {
+        if self.trouble.was_opened.swap(false, SeqCst) {
+            let act = self.trouble.when_back.lock().unwrap().take();
+            if let Some(act) = act {
+                act();
+            }
+        }
+        self.memory.clock(node)
+    }
+
     fn can_reopen(&self) -> bool {
         true
     }
 
     fn reopen(&mut self) -> Result<Vec<Lease>, StoreError> {
+        self.trouble.was_opened.store(true, SeqCst);
         match Trouble::is_next(&self.trouble.opens) {
             true => Err(error()),
             false if Trouble::is_next(&self.trouble.new_lives) => self.memory.acquire(),
@@ -258,6 +275,51 @@ fn an_answer_of_a_commit_that_fails_is_stored_once() {
         an_answer_is_in_the_commit_that_fails(Ok(()), is_made);
         an_answer_is_in_the_commit_that_fails(Err("no server"), is_made);
     }
+}
+
+/// The answer of a handler is in the commit that fails. In the first turn after the outage a caller
+/// has asked for something already, which `asks` says. Returns what it is told.
+fn told_after_an_outage(
+    asks: impl FnOnce(&DurableClient) -> Ticket<bool> + Send + 'static,
+) -> bool {
+    let (store, trouble, memory) = failing();
+    let clock = ManualClock::new();
+    let (calls, troubles) = (Arc::new(AtomicU32::new(0)), trouble.clone());
+    let called = calls.clone();
+    let timers = manual(store, &clock)
+        .on("mail", move |_| {
+            called.fetch_add(1, SeqCst);
+            troubles.commits.store(1, SeqCst);
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    timers.key("K").schedule("mail", SECOND, "").unwrap();
+    let asked = Arc::new(Mutex::new(None));
+    let (client, left) = (timers.client(), asked.clone());
+    *trouble.when_back.lock().unwrap() = Some(Box::new(move || {
+        *left.lock().unwrap() = Some(asks(&client));
+    }));
+    clock.advance(SECOND);
+    assert!(timers.stats().down);
+    clock.advance(SECOND);
+    let asked = asked.lock().unwrap().take().unwrap();
+    let told = asked.wait().unwrap();
+    clock.advance(2 * HOUR);
+    let stats = timers.stats();
+    assert_eq!((stats.down, stats.stale, stats.done), (false, 0, 1));
+    assert_eq!((stats.cancelled, stats.moved), (0, 0));
+    assert_eq!((calls.load(SeqCst), rows(&memory)), (1, 0));
+    timers.stop().unwrap();
+    told
+}
+
+#[test]
+fn a_call_after_an_outage_comes_behind_what_a_handler_has_said() {
+    let cancel = |client: &DurableClient| client.key("K").cancel_ticket().unwrap();
+    assert!(!told_after_an_outage(cancel));
+    let reschedule = |client: &DurableClient| client.key("K").reschedule_ticket(HOUR).unwrap();
+    assert!(!told_after_an_outage(reschedule));
 }
 
 /// A timer's future waits for its executor while the store is away, and another process has the
