@@ -44,7 +44,7 @@ impl Writer {
         elapsed: Duration,
         clocks: ClockReading,
     ) {
-        self.large.note_moved(&plans, &outcomes);
+        (self.large).note_moved(&plans, &outcomes, &mut self.core.aside);
         self.note_moved_bytes(&outcomes);
         let mut outcomes = Outcomes::new(outcomes);
         for mut planned in plans {

@@ -16,7 +16,7 @@
 //! When a store that was away is back, only answers of handlers wait. The first round has all of
 //! them, and comes before any call is taken.
 
-use super::plan::Planned;
+use super::plan::{KindCancelled, Planned};
 use crate::store::fault::{DurableFault, is_broken};
 use crate::store::row::{DurableId, Partition};
 use crate::store::write::{Settled, Write};
@@ -144,6 +144,8 @@ pub(super) struct Aside {
     /// How many changes have each token.
     tokens: HashMap<Held, usize>,
     load: AsideLoad,
+    /// How many of them are slices of calls for all timers of a kind.
+    kinds: usize,
     /// The number of rounds.
     round: u64,
     wait: Duration,
@@ -193,7 +195,21 @@ impl Aside {
         for waiting in &self.waiting {
             counted.count(waiting);
         }
-        (counted.tokens, counted.load) == (self.tokens.clone(), self.load) && self.tried.is_empty()
+        (counted.tokens, counted.load) == (self.tokens.clone(), self.load)
+            && counted.kinds == self.kinds
+            && self.tried.is_empty()
+    }
+
+    /// Whether a slice of a call for all timers of a kind waits.
+    pub(super) const fn has_kinds(&self) -> bool {
+        self.kinds > 0
+    }
+
+    /// The calls whose slices these are. (Not those of the round that is under way.)
+    pub(super) fn kinds_mut(&mut self) -> impl Iterator<Item = &mut KindCancelled> {
+        let waiting = self.waiting.iter_mut();
+        let kinds = waiting.filter_map(|waiting| waiting.planned.plan.kind_mut());
+        kinds.take(self.kinds)
     }
 
     /// The calls that wait.
@@ -209,6 +225,7 @@ impl Aside {
         let AsideLoad { calls, bytes } = waiting.load();
         self.load.calls += calls;
         self.load.bytes += bytes;
+        self.kinds += usize::from(waiting.planned.plan.is_kind());
     }
 
     /// They do not wait any more.
@@ -224,6 +241,7 @@ impl Aside {
         let AsideLoad { calls, bytes } = waiting.load();
         self.load.calls -= calls;
         self.load.bytes -= bytes;
+        self.kinds -= usize::from(waiting.planned.plan.is_kind());
     }
 
     /// Sets the changes of a call aside: behind all others, or, if they were in the round, before
@@ -392,6 +410,7 @@ impl Aside {
     pub(super) fn take_all(&mut self) -> Vec<HeldUp> {
         self.tokens.clear();
         self.load = AsideLoad::default();
+        self.kinds = 0;
         self.end_turn();
         std::mem::take(&mut self.waiting).into()
     }

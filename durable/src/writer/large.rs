@@ -7,7 +7,8 @@
 //! Ground rule: a call has one slice in a commit. The next one is planned when all changes of the
 //! former one were made, those too that had to wait for somebody's transaction.
 
-use super::plan::{KindCancelled, Many, Plan, Planned};
+use super::aside::Aside;
+use super::plan::{KindCancelled, Many, Planned};
 use crate::handler::error::DurableError;
 use crate::queue::request::{Look, Reply};
 use crate::store::row::Row;
@@ -47,14 +48,18 @@ impl LargeCalls {
     }
 
     /// Notes the rows that a commit has moved. If their kind is being cancelled, they may have come
-    /// to where that has been already.
-    pub(super) fn note_moved(&mut self, plans: &[Planned], outcomes: &[Outcome]) {
+    /// to where that has been already. (A slice of the commit itself is told when its outcome is
+    /// followed.)
+    pub(super) fn note_moved(
+        &mut self,
+        plans: &[Planned],
+        outcomes: &[Outcome],
+        aside: &mut Aside,
+    ) {
         self.moved.clear();
-        let is_kind = |many: &Many| matches!(many, Many::Kind(_));
-        let is_planned =
-            |planned: &Planned| matches!(&planned.plan, Plan::Many(many) if is_kind(many));
-        let is_waiting = |(many, _): &(Box<Many>, Reply)| is_kind(many);
-        if !plans.iter().any(is_planned) && !self.writes.iter().any(is_waiting) {
+        let is_planned = plans.iter().any(|planned| planned.plan.is_kind());
+        let is_waiting = self.writes.iter().any(|(many, _)| many.is_kind());
+        if !is_planned && !is_waiting && !aside.has_kinds() {
             return;
         }
         for outcome in outcomes {
@@ -62,22 +67,24 @@ impl LargeCalls {
                 self.moved.push(row.clone());
             }
         }
-        for (many, _) in &mut self.writes {
-            if let Many::Kind(kind) = &mut **many {
-                kind.note(&self.moved);
-            }
-        }
+        kinds(&mut self.writes, aside).for_each(|kind| kind.note(&self.moved));
     }
 
     /// Rows that were held have their deadlines again: if their kind is being cancelled, they may
     /// have come to where that has been already.
-    pub(super) fn note_released(&mut self, rows: &[Row]) {
-        for (many, _) in &mut self.writes {
-            if let Many::Kind(kind) = &mut **many {
-                kind.note(rows);
-            }
-        }
+    pub(super) fn note_released(&mut self, rows: &[Row], aside: &mut Aside) {
+        kinds(&mut self.writes, aside).for_each(|kind| kind.note(rows));
     }
+}
+
+/// The calls for all timers of a kind: those whose next slice is not planned yet, and those whose
+/// slice waits for somebody's transaction.
+fn kinds<'a>(
+    writes: &'a mut VecDeque<(Box<Many>, Reply)>,
+    aside: &'a mut Aside,
+) -> impl Iterator<Item = &'a mut KindCancelled> {
+    let planned_later = writes.iter_mut().filter_map(|(many, _)| many.kind_mut());
+    planned_later.chain(aside.kinds_mut())
 }
 
 impl KindCancelled {

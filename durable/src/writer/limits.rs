@@ -153,7 +153,7 @@ impl Writer {
             }
         }
         let rows: Vec<Row> = released.iter().map(|(row, _)| row.clone()).collect();
-        self.large.note_released(&rows);
+        self.large.note_released(&rows, &mut self.core.aside);
         for (row, met) in released {
             let id = row.id;
             let wait = match is_broken(DurableFault::ReleasedNewcomer) {

@@ -160,6 +160,19 @@ impl Plan {
         self.is_settlement() || matches!(self, Self::TakeBack(_))
     }
 
+    /// Whether it is a slice of a call for all timers of a kind.
+    pub(super) fn is_kind(&self) -> bool {
+        matches!(self, Self::Many(many) if many.is_kind())
+    }
+
+    /// The call for all timers of a kind of which it is a slice, if it is one.
+    pub(super) fn kind_mut(&mut self) -> Option<&mut KindCancelled> {
+        match self {
+            Self::Many(many) => many.kind_mut(),
+            _ => None,
+        }
+    }
+
     /// How many changes of the commit are its own.
     pub(super) fn writes(&self) -> usize {
         match self {
@@ -225,6 +238,17 @@ impl Many {
 
     pub(super) fn bulk(task: BulkTask, counts: Arc<BulkCounts>) -> Box<Self> {
         Box::new(Self::Bulk(ManyBulk::new(task, counts)))
+    }
+
+    pub(super) const fn is_kind(&self) -> bool {
+        matches!(self, Self::Kind(_))
+    }
+
+    pub(super) fn kind_mut(&mut self) -> Option<&mut KindCancelled> {
+        match self {
+            Self::Kind(kind) => Some(kind),
+            _ => None,
+        }
     }
 
     fn writes(&self) -> usize {

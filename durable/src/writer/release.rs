@@ -177,7 +177,7 @@ impl Writer {
                 _ => {}
             }
         }
-        self.large.note_released(&released);
+        self.large.note_released(&released, &mut self.core.aside);
         if released.is_empty() {
             return Ok(());
         }

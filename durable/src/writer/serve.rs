@@ -261,7 +261,11 @@ impl Writer {
         if is_broken(DurableFault::AsideForgotten) {
             return;
         }
-        let plan = self.ownership.plan_aside(planned.plan);
+        let mut plan = self.ownership.plan_aside(planned.plan);
+        if let Some(kind) = plan.kind_mut() {
+            // What the commit has moved may have come to where this call has been already.
+            kind.note(&self.large.moved);
+        }
         let planned = Planned { plan, ..planned };
         let Waits { writes, why } = waits;
         (self.core.aside).push(HeldUp { writes, planned }, why, elapsed);

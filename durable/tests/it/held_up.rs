@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 use wheelwork::ManualClock;
-use wheelwork_durable::contract::{Gate, Outcome, Store, Target, Write};
+use wheelwork_durable::contract::{Gate, Outcome, SliceLimit, Store, Target, Write};
 use wheelwork_durable::{
     Durable, DurableError, DurableId, ListQuery, Memory, Row, Shift, StoreError, StoreTime,
 };
@@ -21,7 +21,7 @@ const HANGS: Duration = Duration::from_secs(120);
 const MS: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// What is locked: keys, and the rows that have them.
+/// What is locked: keys, the rows that have them, and kinds.
 type Locked = Arc<Mutex<BTreeSet<String>>>;
 
 struct Held {
@@ -30,6 +30,8 @@ struct Held {
     refused: bool,
     /// How many changes of a commit may be held up. It puts off what comes after these.
     tries: usize,
+    /// What is done at the end of the next commit.
+    in_commit: Act,
 }
 
 impl Held {
@@ -41,6 +43,7 @@ impl Held {
             Write::Ack { of, .. } | Write::Retry { of, .. } | Write::Begin { of, .. } => {
                 self.key_of(of.id)
             }
+            Write::CancelKind(slice) => Some(slice.kind.clone()),
             _ => None,
         };
         key.is_some_and(|key| self.locked.lock().unwrap().contains(&*key))
@@ -63,7 +66,10 @@ impl OverMemory for Held {
     ) -> Result<Vec<Outcome>, StoreError> {
         let mut outcomes = Vec::new();
         let mut tries = self.tries;
-        for write in writes {
+        for mut write in writes {
+            if let Write::CancelKind(slice) = &mut write {
+                slice.limit = SliceLimit::rows(2);
+            }
             if tries == 0 {
                 outcomes.push(Outcome::PutOff(Box::new(write)));
             } else if self.refused && matches!(&write, Write::Arm(row) if row.payload.is_empty()) {
@@ -74,6 +80,10 @@ impl OverMemory for Held {
             } else {
                 outcomes.extend(self.inner.commit(vec![write], gate)?);
             }
+        }
+        let act = self.in_commit.lock().unwrap().take();
+        if let Some(act) = act {
+            act();
         }
         Ok(outcomes)
     }
@@ -86,6 +96,8 @@ struct Timers {
     handled: Arc<Mutex<Vec<String>>>,
     /// What a handler does next.
     act: Act,
+    /// What is done at the end of the next commit.
+    in_commit: Act,
 }
 
 type Act = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
@@ -95,13 +107,14 @@ fn timers() -> Timers {
 }
 
 fn timers_on(inner: Memory, clock: ManualClock) -> Timers {
-    let (locked, act) = (Locked::default(), Act::default());
+    let (locked, act, in_commit) = (Locked::default(), Act::default(), Act::default());
     let handled = Arc::new(Mutex::new(Vec::new()));
     let store = Held {
         inner,
         locked: locked.clone(),
         refused: true,
         tries: usize::MAX,
+        in_commit: in_commit.clone(),
     };
     let (told, acts) = (handled.clone(), act.clone());
     let durable = Durable::builder(Over(store))
@@ -121,6 +134,7 @@ fn timers_on(inner: Memory, clock: ManualClock) -> Timers {
         locked,
         handled,
         act,
+        in_commit,
     }
 }
 
@@ -237,6 +251,38 @@ fn a_call_for_many_timers_waits_for_the_one_that_is_held_up() {
     assert_eq!(moves.wait().unwrap(), 3);
 }
 
+/// A slice of a kind is held up. Timers of the kind that are moved meanwhile, to where the call has
+/// been already, are cancelled, too.
+#[test]
+fn timers_of_a_kind_that_are_moved_while_it_is_held_up_are_cancelled() {
+    let timers = timers();
+    let arm = |hours: u32| timers.durable.schedule("mail", HOUR * hours, "all");
+    let ids: Vec<_> = (2..=6).map(|hours| arm(hours).unwrap()).collect();
+    // The first slice is made, and has two rows. The next commit moves a timer, and there the
+    // second slice is held up.
+    let (client, locked, last) = (timers.durable.client(), timers.locked.clone(), ids[4]);
+    *timers.in_commit.lock().unwrap() = Some(Box::new(move || {
+        locked.lock().unwrap().insert("mail".to_owned());
+        drop(client.reschedule_ticket(last, HOUR).unwrap());
+    }));
+    let (is_moved, cancelled) = thread::scope(|scope| {
+        let cancels = scope.spawn(|| timers.durable.cancel_kind("mail"));
+        let begun = Instant::now();
+        while timers.durable.stats().moved == 0 && begun.elapsed() < HANGS {
+            thread::yield_now();
+        }
+        // Another one is moved while the slice waits.
+        let is_moved = timers.durable.reschedule(ids[3], HOUR);
+        timers.unlock();
+        timers.clock.advance(MS * 300);
+        (is_moved, cancels.join().unwrap())
+    });
+    assert!(is_moved.unwrap());
+    assert_eq!(timers.durable.list(.., 10).unwrap().len(), 0);
+    assert_eq!(cancelled.unwrap(), 5);
+    assert_eq!(timers.durable.stats().moved, 2);
+}
+
 #[test]
 fn nobody_waits_for_ever() {
     let timers = timers();
@@ -327,6 +373,7 @@ fn what_is_held_up_has_a_bound() {
         locked: locked.clone(),
         refused: false,
         tries: usize::MAX,
+        in_commit: Act::default(),
     };
     let durable = Durable::builder(Over(store)).start().unwrap();
     locked.lock().unwrap().insert("K".to_owned());
@@ -378,6 +425,7 @@ fn very_many_that_wait_do_not_use_up_the_time_for_others() {
         locked: locked.clone(),
         refused: false,
         tries: 4,
+        in_commit: Act::default(),
     };
     let durable = Durable::builder(Over(store)).start().unwrap();
     let keys: Vec<String> = (0..64).map(|number| format!("{number}")).collect();
