@@ -134,6 +134,9 @@ pub(super) struct AsideLoad {
 #[derive(Default)]
 pub(super) struct Aside {
     waiting: VecDeque<HeldUp>,
+    /// Those that the turn under way has set aside behind others. They get their places when its
+    /// commit is made, because what that leaves out came before them.
+    behind: Vec<HeldUp>,
     /// Those of the round that is under way that wait again.
     tried: Vec<HeldUp>,
     is_in_round: bool,
@@ -189,7 +192,8 @@ impl Aside {
         })
     }
 
-    /// Whether the counts are those of the changes that wait, and no change is left that was tried.
+    /// Whether the counts are those of the changes that wait, and no change has yet to come to its
+    /// place among them.
     pub(super) fn is_counted_right(&self) -> bool {
         let mut counted = Self::default();
         for waiting in &self.waiting {
@@ -198,6 +202,7 @@ impl Aside {
         (counted.tokens, counted.load) == (self.tokens.clone(), self.load)
             && counted.kinds == self.kinds
             && self.tried.is_empty()
+            && self.behind.is_empty()
     }
 
     /// Whether a slice of a call for all timers of a kind waits.
@@ -245,7 +250,7 @@ impl Aside {
     }
 
     /// Sets the changes of a call aside: behind all others, or, if they were in the round, before
-    /// those that were not.
+    /// those that were not. If they were not in a commit, they come behind those of this turn's.
     pub(super) fn push(&mut self, mut waiting: HeldUp, why: Why, now: Duration) {
         if self.waiting.is_empty() && self.tried.is_empty() {
             self.wait = self.wait.clamp(AGAIN_MIN, AGAIN_MAX);
@@ -260,7 +265,9 @@ impl Aside {
             }
             Why::PutOff | Why::Behind => {}
         }
-        if self.is_in_round {
+        if why == Why::Behind {
+            self.behind.push(waiting);
+        } else if self.is_in_round {
             self.tried.push(waiting);
         } else {
             self.waiting.push_back(waiting);
@@ -385,12 +392,14 @@ impl Aside {
         }
     }
 
-    /// What has become of the round is known: those that wait again are the first ones again.
+    /// What has become of a commit is known: those of a round that wait again are the first ones
+    /// again, and those that are behind others are the last ones.
     pub(super) fn end_turn(&mut self) {
         self.is_in_round = false;
         for waiting in self.tried.drain(..).rev() {
             self.waiting.push_front(waiting);
         }
+        self.waiting.extend(self.behind.drain(..));
     }
 
     /// The calls that wait: nobody is to wait any more. What handlers have said stays.
@@ -524,6 +533,24 @@ mod tests {
         let twice = vec![arm(0, "K"), arm(1, "K")];
         aside.push(of_call(twice, now), Why::Blocked, now);
         assert_eq!(round(&mut aside, &mut now), [0, 1]);
+    }
+
+    /// Of two calls of one turn the first one is in the commit, which leaves it out. The second one
+    /// shares a key with it, and another key with a change that waits already.
+    #[test]
+    fn none_overtakes_what_came_before_it_in_its_turn() {
+        let (mut aside, mut now) = (Aside::default(), Duration::ZERO);
+        aside.push(of_call(vec![arm(0, "A")], now), Why::Blocked, now);
+        aside.end_turn();
+        let both = vec![arm(2, "A"), arm(3, "B")];
+        assert!(aside.is_before(&both));
+        aside.push(of_call(both, now), Why::Behind, now);
+        assert!(aside.is_before(&[arm(4, "B")]), "that waits from now on");
+        aside.push(of_call(vec![arm(1, "B")], now), Why::Blocked, now);
+        aside.end_turn();
+        for _ in 0..2 {
+            assert_eq!(round(&mut aside, &mut now), [0, 1, 2, 3]);
+        }
     }
 
     /// One that the store has never tried by itself comes first, and soon.
