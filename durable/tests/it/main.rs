@@ -35,6 +35,8 @@ mod later_records;
 mod limits;
 mod lists;
 mod lists_of_nodes;
+#[path = "../common/lives.rs"]
+mod lives;
 mod manual_clock;
 mod metrics;
 #[path = "../common/over_memory.rs"]
@@ -58,5 +60,6 @@ mod store;
 mod stores;
 mod sweeps;
 mod time_limits;
+mod trials;
 mod typed;
 mod window;

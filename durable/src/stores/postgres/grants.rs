@@ -10,7 +10,7 @@ use std::num::NonZeroU32;
 use tokio_postgres::Error;
 use uuid::Uuid;
 
-/// While a rule is held up, one of so many tries waits for it.
+/// While a rule is held up, one in this number of tries waits for it.
 const TRIES_FOR_A_WAIT: u32 = 10;
 
 /// The begin of a transaction that waits for a rule as long as a session waits for each lock.
