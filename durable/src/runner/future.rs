@@ -19,7 +19,7 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use wheelwork::run_as_task;
 
 /// Gives the place of a kind to the next timer that waits for it.
@@ -75,35 +75,18 @@ impl AsyncRun {
 
     /// Calls the handler, unless the timer may not be handed out any more.
     fn begin(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let is_asked = self.begun.is_some();
-        if !is_asked {
-            // RunAdmit, once more. From `future_begins` on a stop waits for this.
-            if !may_still_begin(&self.shared, &self.delivery) {
-                self.leave();
+        let is_alone = goes_alone(&self.delivery);
+        if self.begun.is_none() {
+            if !self.is_admitted() {
                 return Poll::Ready(());
             }
-            self.polled_by = self.shared.future_begins();
-            if self.polled_by.is_none() {
-                self.give_back();
-                return Poll::Ready(());
-            }
-            let Some(passes) = Passes::ask_for(&self.shared, &self.delivery) else {
-                self.leave();
-                return Poll::Ready(());
-            };
-            self.passes = passes;
-        }
-        if goes_alone(&self.delivery) {
-            if !is_asked {
+            if is_alone {
                 self.begun = self.shared.begin_alone(&self.delivery);
             }
-            let answer = match self
-                .begun
-                .as_mut()
-                .map(|begun| Pin::new(begun).poll(context))
-            {
-                Some(Poll::Pending) => return Poll::Pending,
-                Some(Poll::Ready(answer)) => Some(answer),
+        }
+        if is_alone {
+            let answer = match &mut self.begun {
+                Some(begun) => Some(ready!(Pin::new(begun).poll(context))),
                 None => None,
             };
             if !has_begun(&self.shared, &self.delivery, answer) {
@@ -115,6 +98,32 @@ impl AsyncRun {
             self.leave();
             return Poll::Ready(());
         }
+        self.call();
+        Poll::Ready(())
+    }
+
+    /// RunAdmit, once more, and what its limits say. If the timer may not begin, it is let go of.
+    fn is_admitted(&mut self) -> bool {
+        if !may_still_begin(&self.shared, &self.delivery) {
+            self.leave();
+            return false;
+        }
+        // From here on a stop waits for this.
+        self.polled_by = self.shared.future_begins();
+        if self.polled_by.is_none() {
+            self.give_back();
+            return false;
+        }
+        let Some(passes) = Passes::ask_for(&self.shared, &self.delivery) else {
+            self.leave();
+            return false;
+        };
+        self.passes = passes;
+        true
+    }
+
+    /// Calls the handler, which makes the future.
+    fn call(&mut self) {
         self.passes.begin([&self.delivery]);
         let kind = self.shared.kinds.get(&self.delivery.row.kind);
         let of_kind = kind.and_then(|kind| kind.time_limit);
@@ -131,7 +140,6 @@ impl AsyncRun {
                 Err(panic) => self.end(Err(panic)),
             }
         }
-        Poll::Ready(())
     }
 
     /// The service stops: the timer stays stored, and is not handed out.

@@ -255,10 +255,9 @@ impl PostgresBuilder {
         apart(|| self.connect_here())
     }
 
-    fn connect_here(self) -> Result<Postgres, StoreError> {
-        let setting = |why: String| StoreError::Io(format!("PostgreSQL: {why}").into());
-        let schema = self.schema;
-        if let Some(why) = schema::wrong_name(&schema) {
+    /// Whether the settings make sense.
+    fn check(&self) -> Result<(), StoreError> {
+        if let Some(why) = schema::wrong_name(&self.schema) {
             return Err(setting(why));
         }
         if self.name.as_ref().is_some_and(|name| name.contains('\0')) {
@@ -266,29 +265,21 @@ impl PostgresBuilder {
         }
         let range = Duration::from_secs(1)..=Duration::from_secs(3_600);
         if !range.contains(&self.lasts) {
-            return Err(setting(format!(
-                "a lease lasts 1 s to 1 h, not {:?}",
-                self.lasts
-            )));
+            let why = format!("a lease lasts 1 s to 1 h, not {:?}", self.lasts);
+            return Err(setting(why));
         }
-        if let Some(number) = self.partitions
-            && !schema::can_have(number.into())
-        {
-            return Err(setting(format!(
+        match self.partitions {
+            Some(number) if !schema::can_have(number.into()) => Err(setting(format!(
                 "a schema has a power of two of partitions, 256 to 65,536, and not {number}"
-            )));
+            ))),
+            _ => Ok(()),
         }
-        let mut config: Config = self.config.parse().map_err(|error: Error| {
-            let why = format!(
-                "the connection string makes no sense: {}",
-                with_causes(&error)
-            );
-            StoreError::Io(StoreCause::new(format!("PostgreSQL: {why}"), error))
-        })?;
-        notice_dead(&mut config);
-        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-            return Err(setting("the connection string has no host".to_owned()));
-        }
+    }
+
+    fn connect_here(self) -> Result<Postgres, StoreError> {
+        self.check()?;
+        let schema = self.schema;
+        let config = read(&self.config)?;
         let what = describe(&config);
         let connect = match self.connect {
             Some(connect) => connect(config),
@@ -332,11 +323,7 @@ impl PostgresBuilder {
             steps: self.steps,
             again: 0.0,
         };
-        let name = self.name.unwrap_or_else(|| {
-            let host = std::fs::read_to_string("/proc/sys/kernel/hostname");
-            let host = host.unwrap_or_else(|_| "node".to_owned());
-            format!("{}-{}", host.trim(), std::process::id())
-        });
+        let name = self.name.unwrap_or_else(own_name);
         Ok(Postgres {
             session,
             connect,
@@ -408,6 +395,32 @@ fn keepalives_of(config: &Config) -> Vec<String> {
     all.into_iter()
         .filter_map(|(name, number)| Some(format!("SET tcp_keepalives_{name} = {}", number?)))
         .collect()
+}
+
+/// The error about a setting.
+fn setting(why: String) -> StoreError {
+    StoreError::Io(format!("PostgreSQL: {why}").into())
+}
+
+/// Reads a connection string.
+fn read(config: &str) -> Result<Config, StoreError> {
+    let mut config: Config = config.parse().map_err(|error: Error| {
+        let causes = with_causes(&error);
+        let why = format!("PostgreSQL: the connection string makes no sense: {causes}");
+        StoreError::Io(StoreCause::new(why, error))
+    })?;
+    notice_dead(&mut config);
+    if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+        return Err(setting("the connection string has no host".to_owned()));
+    }
+    Ok(config)
+}
+
+/// The name of a node that was given none.
+fn own_name() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname");
+    let host = host.unwrap_or_else(|_| "node".to_owned());
+    format!("{}-{}", host.trim(), std::process::id())
 }
 
 /// What errors call the database.

@@ -181,17 +181,7 @@ impl Leases {
         session: &mut Session,
         clock: &DatabaseClock,
     ) -> Result<LeaseNews, StoreError> {
-        let (mut sent, mut time) = (clock.elapsed(), self.renew_row(session)?);
-        let mut has_name = self.renewals == 0;
-        while time.is_none() {
-            // It has just come, or others have found it dead.
-            if !has_name {
-                self.node = random_node();
-            }
-            has_name = false;
-            self.enlist(session)?;
-            (sent, time) = (clock.elapsed(), self.renew_row(session)?);
-        }
+        let (sent, time) = self.stay_alive(session, clock)?;
         let answered = clock.elapsed();
         let node = self.node;
         if self.tells_looks {
@@ -199,50 +189,18 @@ impl Leases {
             self.tells_looks = false;
         }
         let (others, own) = session.run(async |live| look(live, node).await)?;
-        clock.read(sent, answered, time.unwrap_or_default());
+        clock.read(sent, answered, time);
         if self.note_speed(answered - sent) {
             // Others are told before it gives anything back: a turn of a slow node takes long.
             self.renew_row(session)?;
         }
         let mut news = LeaseNews::new(self.lasts - self.lasts / MARGIN, self.lasts / 3);
-        let epochs = own.iter().map(|(lease, _)| (lease.partition, lease.epoch));
-        let former = std::mem::replace(&mut self.own, epochs.collect());
-        news.lost = former
-            .keys()
-            .filter(|partition| !self.own.contains_key(partition))
-            .copied()
-            .collect();
-        // (One that was taken by a statement whose answer was lost is new here, too.)
-        let owed = own.iter().map(|(lease, owed)| (lease.partition, *owed));
-        self.owed = owed.collect();
-        let new = |(partition, epoch): (&Partition, &u64)| former.get(partition) != Some(epoch);
-        news.taken = self
-            .own
-            .iter()
-            .filter(|&entry| new(entry))
-            .map(|(&partition, &epoch)| Lease { partition, epoch })
-            .collect();
-        let partitions = self.partitions as usize;
-        let share = match (self.is_slow, others.fast) {
-            _ if self.looks => 0,
-            (true, 0) => partitions.div_ceil(others.count + 1),
-            (true, _) => 0,
-            (false, fast) => partitions.div_ceil(fast + 1),
-        };
+        self.note_own(&own, &mut news);
+        let share = self.share(&others);
         let is_first_over = others.first_end.is_some_and(|end| end <= 0.0);
         let is_free = is_first_over || others.has_free;
         if is_free && (self.own.len() < share || others.has_wants) {
-            let free = session.run(async |live| free(live).await)?;
-            let parts = self.choose(&free, share, answered);
-            let taken = match parts.is_empty() {
-                true => Vec::new(),
-                false => session.run(async |live| take(live, node, &parts).await)?,
-            };
-            for (lease, raise_upto) in taken {
-                self.own.insert(lease.partition, lease.epoch);
-                self.owed.insert(lease.partition, raise_upto);
-                news.taken.push(lease);
-            }
+            self.take_free(session, share, answered, &mut news)?;
         }
         for lease in &news.taken {
             let gate = gate(lease.partition, self.partitions);
@@ -263,14 +221,79 @@ impl Leases {
         }
         self.renewals += 1;
         if self.renewals % 1_000 == 1 {
-            session.run(async |live| {
-                live.ask(&ForgetNodes {}).await?;
-                live.ask(&ForgetWatermarks {}).await?;
-                live.ask(&ForgetSeqs {}).await?;
-                live.ask(&ForgetCalls {}).await
-            })?;
+            forget_the_dead(session)?;
         }
         Ok(news)
+    }
+
+    /// Renews the node's row, or makes it. Returns the database's time, and before it this node's
+    /// from before it asked.
+    fn stay_alive(
+        &mut self,
+        session: &mut Session,
+        clock: &DatabaseClock,
+    ) -> Result<(f64, f64), StoreError> {
+        let mut has_name = self.renewals == 0;
+        loop {
+            let sent = clock.elapsed();
+            if let Some(time) = self.renew_row(session)? {
+                return Ok((sent, time));
+            }
+            // It has just come, or others have found it dead.
+            if !has_name {
+                self.node = random_node();
+            }
+            has_name = false;
+            self.enlist(session)?;
+        }
+    }
+
+    /// These leases are its own. Those that are new, and those that are lost, are news.
+    fn note_own(&mut self, own: &[(Lease, i64)], news: &mut LeaseNews) {
+        let epochs = own.iter().map(|(lease, _)| (lease.partition, lease.epoch));
+        let former = std::mem::replace(&mut self.own, epochs.collect());
+        let is_lost = |partition: &&Partition| !self.own.contains_key(partition);
+        news.lost = former.keys().filter(is_lost).copied().collect();
+        // (One that was taken by a statement whose answer was lost is new here, too.)
+        let owed = own.iter().map(|(lease, owed)| (lease.partition, *owed));
+        self.owed = owed.collect();
+        let is_new = |lease: &Lease| former.get(&lease.partition) != Some(&lease.epoch);
+        let own = own.iter().map(|(lease, _)| *lease);
+        news.taken = own.filter(is_new).collect();
+    }
+
+    /// How many partitions it should have. Nodes that are far from the database leave them to the
+    /// others.
+    fn share(&self, others: &OtherNodes) -> usize {
+        let partitions = self.partitions as usize;
+        match (self.is_slow, others.fast) {
+            _ if self.looks => 0,
+            (true, 0) => partitions.div_ceil(others.count + 1),
+            (true, _) => 0,
+            (false, fast) => partitions.div_ceil(fast + 1),
+        }
+    }
+
+    /// Takes what is free.
+    fn take_free(
+        &mut self,
+        session: &mut Session,
+        share: usize,
+        now: f64,
+        news: &mut LeaseNews,
+    ) -> Result<(), StoreError> {
+        let node = self.node;
+        let free = session.run(async |live| free(live).await)?;
+        let parts = self.choose(&free, share, now);
+        if parts.is_empty() {
+            return Ok(());
+        }
+        for (lease, raise_upto) in session.run(async |live| take(live, node, &parts).await)? {
+            self.own.insert(lease.partition, lease.epoch);
+            self.owed.insert(lease.partition, raise_upto);
+            news.taken.push(lease);
+        }
+        Ok(())
     }
 
     /// Which of these partitions are taken: those that were given away for a kind of this node's,
@@ -383,4 +406,15 @@ async fn take(live: &Live, node: Uuid, parts: &[i16]) -> Result<Vec<(Lease, i64)
         taken.extend(live.ask(&Take { node, part }).await?);
     }
     Ok(taken)
+}
+
+/// Removes what dead nodes have left, if it is old enough.
+fn forget_the_dead(session: &mut Session) -> Result<(), StoreError> {
+    session.run(async |live| {
+        live.ask(&ForgetNodes {}).await?;
+        live.ask(&ForgetWatermarks {}).await?;
+        live.ask(&ForgetSeqs {}).await?;
+        live.ask(&ForgetCalls {}).await
+    })?;
+    Ok(())
 }

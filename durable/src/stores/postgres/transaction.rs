@@ -8,6 +8,7 @@ use super::store::Postgres;
 use crate::store::contract::{StoreClock, StoreError};
 use crate::store::row::{Partition, StoreTime};
 use crate::store::write::{Outcome, Write};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio_postgres::Error;
 use uuid::Uuid;
@@ -46,7 +47,30 @@ async fn fate_of(live: &Live, node: Uuid, seq: i64) -> Result<Fate, Error> {
     found.map(|_| Fate::Unmade)
 }
 
-/// How a try to make a commit has ended.
+/// What is known of a commit so far. An answer is what a try was told before its COMMIT.
+enum SoFar {
+    /// It was not made.
+    Unmade,
+    /// The answer to a COMMIT was lost, or did not say that a standby has it.
+    Unknown(Vec<Outcome>),
+    /// The same, and a look found that it was not made. The server may make it late.
+    Late(Vec<Outcome>),
+}
+
+/// A try to make a commit.
+struct Try<'a> {
+    node: Uuid,
+    seq: i64,
+    writes: &'a [Write],
+    own: &'a BTreeMap<Partition, u64>,
+    partitions: u32,
+    /// An earlier try may be made late.
+    is_repeated: bool,
+    /// One change is in trouble, and only that one is to wait.
+    is_split: bool,
+}
+
+/// How a try has ended.
 enum Tried {
     Committed(Commit),
     /// Its number is taken: an earlier try was made late.
@@ -56,61 +80,71 @@ enum Tried {
     Forgotten,
 }
 
+impl Try<'_> {
+    /// Makes the commit. Sets `answered` when all is answered but COMMIT.
+    async fn make(&self, live: &Live, answered: &mut Option<Vec<Outcome>>) -> Result<Tried, Error> {
+        let (node, seq) = (self.node, self.seq);
+        live.client.batch_execute("BEGIN").await?;
+        if live.ask(&Seq { node, seq }).await?.is_empty() {
+            live.client.batch_execute("ROLLBACK").await?;
+            return Ok(Tried::Taken);
+        }
+        // (The number is this transaction's from here on, so an earlier try that was not made
+        // before is not made any more.)
+        if self.is_repeated && live.ask(&IsKept { node }).await?.is_empty() {
+            live.client.batch_execute("ROLLBACK").await?;
+            return Ok(Tried::Forgotten);
+        }
+        let former = seq - 1;
+        live.ask(&OldSeq { node, seq: former }).await?;
+        let (asking, writes) = (live.asking(), self.writes);
+        let outcomes = if self.is_split {
+            commit::make_split(asking, writes, self.own, self.partitions).await?
+        } else {
+            commit::make(asking, writes, self.own, self.partitions).await?
+        };
+        *answered = Some(outcomes);
+        live.commit().await.map(Tried::Committed)
+    }
+}
+
 impl Postgres {
     /// The transaction of a commit, until it is known what became of it.
     pub(super) fn transact(&mut self, writes: &[Write]) -> Result<Vec<Outcome>, StoreError> {
         let (node, seq) = (self.leases.node, self.seq + 1);
-        let (own, partitions) = (&self.leases.own, self.leases.partitions);
         let mut patience = Patience::new(self.session.patience);
-        // What was answered before a COMMIT whose answer was lost.
-        let mut unknown: Option<Vec<Outcome>> = None;
-        // The same, after a look that found that it was not made. The server may make it late.
-        let mut late: Option<Vec<Outcome>> = None;
+        let mut so_far = SoFar::Unmade;
         let mut is_split = false;
         loop {
             self.session.ensure(true, &mut patience)?;
-            if let Some(outcomes) = unknown.take() {
-                let fate = self
-                    .session
-                    .once(async |live| fate_of(live, node, seq).await);
-                match fate {
+            if let SoFar::Unknown(outcomes) = so_far {
+                let fate = async |live: &Live| fate_of(live, node, seq).await;
+                match self.session.once(fate) {
                     Some(Ok(Fate::Made)) => {
                         self.seq = seq;
                         return Ok(outcomes);
                     }
-                    Some(Ok(Fate::Unmade)) => late = Some(outcomes),
+                    Some(Ok(Fate::Unmade)) => so_far = SoFar::Late(outcomes),
                     other => {
-                        unknown = Some(outcomes);
+                        so_far = SoFar::Unknown(outcomes);
                         let error = other.and_then(Result::err);
                         self.session.after(error, &mut patience)?;
                         continue;
                     }
                 }
             }
+            let attempt = Try {
+                node,
+                seq,
+                writes,
+                own: &self.leases.own,
+                partitions: self.leases.partitions,
+                is_repeated: matches!(so_far, SoFar::Late(_)),
+                is_split,
+            };
             let mut answered = None;
-            let is_repeated = late.is_some();
-            let tried = self.session.once(async |live| {
-                live.client.batch_execute("BEGIN").await?;
-                if live.ask(&Seq { node, seq }).await?.is_empty() {
-                    live.client.batch_execute("ROLLBACK").await?;
-                    return Ok(Tried::Taken);
-                }
-                // (The number is this transaction's from here on, so an earlier try that was not
-                // made before is not made any more.)
-                if is_repeated && live.ask(&IsKept { node }).await?.is_empty() {
-                    live.client.batch_execute("ROLLBACK").await?;
-                    return Ok(Tried::Forgotten);
-                }
-                let former = seq - 1;
-                live.ask(&OldSeq { node, seq: former }).await?;
-                let outcomes = if is_split {
-                    commit::make_split(live.asking(), writes, own, partitions).await?
-                } else {
-                    commit::make(live.asking(), writes, own, partitions).await?
-                };
-                answered = Some(outcomes);
-                live.commit().await.map(Tried::Committed)
-            });
+            let make = async |live: &Live| attempt.make(live, &mut answered).await;
+            let tried = self.session.once(make);
             let what = &self.session.what;
             let unheard = || {
                 let why = format!("{what}: a commit was made that was not heard of");
@@ -122,7 +156,10 @@ impl Postgres {
                     return answered.ok_or_else(unheard);
                 }
                 Some(Ok(Tried::Taken)) => {
-                    unknown = Some(late.take().ok_or_else(unheard)?);
+                    let SoFar::Late(outcomes) = so_far else {
+                        return Err(unheard());
+                    };
+                    so_far = SoFar::Unknown(outcomes);
                     continue;
                 }
                 Some(Ok(Tried::Forgotten)) => {
@@ -133,21 +170,15 @@ impl Postgres {
                 // (It may be on the primary alone.)
                 Some(Ok(Tried::Committed(Commit::Warned))) | None => None,
             };
-            let is_lost = error
-                .as_ref()
-                .is_none_or(|error| session::trouble(error) == session::Trouble::Lost);
-            if is_lost {
-                // (If COMMIT was not sent, the row with its number is not there.)
-                unknown = answered;
+            let is_lost = |error| session::trouble(error) == session::Trouble::Lost;
+            if error.as_ref().is_none_or(is_lost) {
+                // (Without an answer COMMIT was not sent, so this try was not made.)
+                so_far = answered.map_or(so_far, SoFar::Unknown);
             } else {
-                let _ = self
-                    .session
-                    .once(async |live| live.client.batch_execute("ROLLBACK").await);
-                let is_of_one = error
-                    .as_ref()
-                    .is_some_and(|error| session::trouble_of_one(error).is_some());
-                if is_of_one && !is_split {
-                    // One change is in trouble, and only that one is to wait.
+                let rollback = async |live: &Live| live.client.batch_execute("ROLLBACK").await;
+                let _ = self.session.once(rollback);
+                let of_one = error.as_ref().and_then(session::trouble_of_one);
+                if of_one.is_some() && !is_split {
                     is_split = true;
                     continue;
                 }
