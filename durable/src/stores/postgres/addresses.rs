@@ -10,9 +10,14 @@
 //! that is lost has to be made anew before the node's leases have run out, and a dead host that
 //! stands before that address in the string would take longer. If the address refuses, its server
 //! may only be starting. So it is tried again while the others are tried.
+//!
+//! A server that can only be read is passed over, if there are others. An address that let in, and
+//! was no good, comes after the others: its disk hangs, say, and it would let in again. If there are
+//! several such addresses, the one that was found out last is the last one. So each gets its turn.
 
 use crate::random::random;
 use futures_util::future::{Either, pending, select};
+use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +25,7 @@ use std::time::Duration;
 use tokio::net::lookup_host;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
-use tokio_postgres::config::{Host, LoadBalanceHosts};
+use tokio_postgres::config::{Host, LoadBalanceHosts, TargetSessionAttrs};
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{Client, Config, Connection, Error, Socket};
 
@@ -33,6 +38,10 @@ const SEVERAL_MAX: Duration = Duration::from_secs(10);
 /// The address that let in last is tried again after so long, while others are tried.
 const AGAIN: Duration = Duration::from_millis(250);
 
+/// How many addresses that were no good are known at most. (If a name has new addresses each time,
+/// the old ones need not be known.)
+const AVOIDED_MAX: usize = 64;
+
 /// The port of a host without one.
 const PORT: u16 = 5_432;
 
@@ -42,9 +51,17 @@ type Made<T> = (
     Connection<Socket, <T as MakeTlsConnect<Socket>>::Stream>,
 );
 
-/// Which address let in last. All connections of a store share this.
+/// What has become of addresses. All connections of a store share this.
 #[derive(Clone, Default)]
-pub(super) struct LastAddress(Arc<Mutex<Option<Address>>>);
+pub(super) struct Addresses(Arc<Mutex<Known>>);
+
+#[derive(Clone, Default)]
+struct Known {
+    /// It let in last.
+    last: Option<Address>,
+    /// They let in, and were no good. The one that was found out last is the last one.
+    avoided: VecDeque<Config>,
+}
 
 /// The settings for a host alone, and for one of its addresses.
 #[derive(Clone)]
@@ -53,14 +70,43 @@ struct Address {
     own: Config,
 }
 
-impl LastAddress {
-    fn lock(&self) -> MutexGuard<'_, Option<Address>> {
+/// The address of a connection.
+#[derive(Clone)]
+pub(super) struct LetIn {
+    all: Addresses,
+    own: Config,
+}
+
+impl Addresses {
+    fn lock(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// It lets in, and is no good. The next connection goes by the order of the string.
-    pub(super) fn forget(&self) {
-        *self.lock() = None;
+    /// This address has let in.
+    fn note(&self, address: Address) -> LetIn {
+        let own = address.own.clone();
+        let mut known = self.lock();
+        known.avoided.retain(|avoided| *avoided != own);
+        known.last = Some(address);
+        drop(known);
+        LetIn {
+            all: self.clone(),
+            own,
+        }
+    }
+}
+
+impl LetIn {
+    /// It is no good. The next connection tries the others first.
+    pub(super) fn avoid(&self) {
+        let own = &self.own;
+        let mut known = self.all.lock();
+        known.last.take_if(|last| last.own == *own);
+        known.avoided.retain(|avoided| avoided != own);
+        known.avoided.push_back(own.clone());
+        if known.avoided.len() > AVOIDED_MAX {
+            known.avoided.pop_front();
+        }
     }
 }
 
@@ -70,73 +116,94 @@ pub(super) async fn connect_first<T>(
     config: &Config,
     tls: &T,
     each_max: Duration,
-    last: &LastAddress,
-) -> Option<Result<Made<T>, Error>>
+    all: &Addresses,
+) -> Option<Result<(Made<T>, LetIn), Error>>
 where
     T: MakeTlsConnect<Socket> + Clone,
 {
-    let known = last.lock().clone();
-    let known = known.filter(|_| !is_random(config));
+    let mut known = all.lock().clone();
+    known.last.take_if(|_| is_random(config));
     let has_failed = Notify::new();
-    let all = one_by_one(config, tls, each_max, known.as_ref(), &has_failed);
+    let each = one_by_one(config, tls, each_max, &known, &has_failed);
     let again = async {
-        let Some(known) = &known else {
+        let Some(last) = &known.last else {
             return pending().await;
         };
         has_failed.notified().await;
         let limit = limit(config, false, each_max);
         loop {
             sleep(AGAIN).await;
-            if let Ok(Ok(made)) = timeout(limit, known.own.connect(tls.clone())).await {
-                return (made, known.clone());
+            if let Ok(Ok(made)) = timeout(limit, last.own.connect(tls.clone())).await {
+                return (made, last.clone());
             }
         }
     };
-    let connected = match select(pin!(all), pin!(again)).await {
-        Either::Left((all, _)) => all?,
+    let connected = match select(pin!(each), pin!(again)).await {
+        Either::Left((each, _)) => each?,
         Either::Right((again, _)) => Ok(again),
     };
-    Some(connected.map(|(made, address)| {
-        *last.lock() = Some(address);
-        made
-    }))
+    Some(connected.map(|(made, address)| (made, all.note(address))))
 }
 
-/// Tries each address once. Tells if the known one fails.
+/// Tries each address once. Tells if the one that let in last fails.
 async fn one_by_one<T>(
     config: &Config,
     tls: &T,
     each_max: Duration,
-    known: Option<&Address>,
+    known: &Known,
     has_failed: &Notify,
 ) -> Option<Result<(Made<T>, Address), Error>>
 where
     T: MakeTlsConnect<Socket> + Clone,
 {
-    let hosts = in_order(hosts_of(config), config, known.map(|known| &known.host));
-    let mut last = None;
+    let last = known.last.as_ref();
+    let mut error = None;
+    let mut avoided = Vec::new();
+    let hosts = in_order(hosts_of(config), config, last.map(|last| &last.host));
     for host in &hosts {
         let is_only = hosts.len() == 1;
         let looked_up = timeout(limit(config, is_only, each_max), addresses_of(host)).await;
-        let Ok(addresses) = looked_up else {
+        let Ok(mut addresses) = looked_up else {
             continue;
         };
-        let limit = limit(config, is_only && addresses.len() == 1, each_max);
-        for own in in_order(addresses, config, known.map(|known| &known.own)) {
-            match timeout(limit, own.connect(tls.clone())).await {
-                Ok(Ok(made)) => {
-                    let host = host.clone();
-                    return Some(Ok((made, Address { host, own })));
-                }
-                Ok(Err(error)) => last = Some(Err(error)),
+        let is_only = is_only && addresses.len() == 1;
+        if !is_only {
+            addresses.iter_mut().for_each(want_changes);
+        }
+        let limit = limit(config, is_only, each_max);
+        for own in in_order(addresses, config, last.map(|last| &last.own)) {
+            let host = host.clone();
+            let address = Address { host, own };
+            if let Some(rank) = known.avoided.iter().position(|own| *own == address.own) {
+                avoided.push((rank, address, limit));
+                continue;
+            }
+            match timeout(limit, address.own.connect(tls.clone())).await {
+                Ok(Ok(made)) => return Some(Ok((made, address))),
+                Ok(Err(why)) => error = Some(why),
                 Err(_) => {}
             }
-            if known.is_some_and(|known| known.own == own) {
+            if last.is_some_and(|last| last.own == address.own) {
                 has_failed.notify_one();
             }
         }
     }
-    last
+    avoided.sort_by_key(|(rank, ..)| *rank);
+    for (_, address, limit) in avoided {
+        match timeout(limit, address.own.connect(tls.clone())).await {
+            Ok(Ok(made)) => return Some(Ok((made, address))),
+            Ok(Err(why)) => error = Some(why),
+            Err(_) => {}
+        }
+    }
+    error.map(Err)
+}
+
+/// Nothing is done with a server that can only be read. So it is passed over, if there are others.
+fn want_changes(address: &mut Config) {
+    if address.get_target_session_attrs() == TargetSessionAttrs::Any {
+        address.target_session_attrs(TargetSessionAttrs::ReadWrite);
+    }
 }
 
 /// How long an address, or the lookup of a name, may take.

@@ -430,7 +430,7 @@ impl HandlerDatabase {
                 .inspect_err(|_| driver.abort())?;
             if access == Access::OnlyReads {
                 driver.abort();
-                connected.last.forget();
+                connected.let_in.avoid();
                 return Err("PostgreSQL can only be read: it is a standby, say".into());
             }
             Ok::<_, Box<dyn StdError + Send + Sync>>(connected.client)

@@ -1,6 +1,6 @@
 //! Connect: the settings of a store, and how its connections are made.
 
-use super::addresses::{LastAddress, connect_first};
+use super::addresses::{Addresses, connect_first};
 use super::clock::DatabaseClock;
 use super::leases::{Leases, random_node};
 use super::migrations::PARTITIONS;
@@ -444,13 +444,13 @@ where
     T::TlsConnect: Send,
     <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
 {
-    let (last, keepalives) = (LastAddress::default(), keepalives_of(&config));
+    let (addresses, keepalives) = (Addresses::default(), keepalives_of(&config));
     Arc::new(move |news, each_max| {
-        let (config, tls, last) = (config.clone(), tls.clone(), last.clone());
+        let (config, tls, addresses) = (config.clone(), tls.clone(), addresses.clone());
         let keepalives = keepalives.clone();
         Box::pin(async move {
-            let connected = connect_first(&config, &tls, each_max, &last).await?;
-            let (client, mut connection) = match connected {
+            let connected = connect_first(&config, &tls, each_max, &addresses).await?;
+            let ((client, mut connection), let_in) = match connected {
                 Ok(connected) => connected,
                 Err(error) => return Some(Err(error)),
             };
@@ -480,7 +480,7 @@ where
                 driver: Box::pin(driver),
                 cancel,
                 keepalives,
-                last,
+                let_in,
                 warned,
             }))
         })

@@ -96,7 +96,7 @@ fn serve(mut client: TcpStream, only_reads: bool, says: &Sender<String>) -> io::
         let answer = match &*said {
             "SELECT slow()" => Vec::new(),
             "SELECT changes()" => error("25006"),
-            READS if only_reads => row("on"),
+            READS => row(if only_reads { "on" } else { "off" }),
             keepalive if keepalive.contains("keepalives") => error("XX000"),
             _ => b"C\0\0\0\x08SET\0".to_vec(),
         };
@@ -289,7 +289,8 @@ fn the_address_that_let_in_last_is_tried_again_while_others_say_nothing() {
     assert_eq!(second, 4);
 }
 
-/// A standby lets in, and so does a server whose disk hangs. The order is that of the string then.
+/// A server that has become a standby lets in, and so does one whose disk hangs. The order is that
+/// of the string then.
 #[test]
 fn an_address_that_is_no_good_is_not_the_first_one() {
     for statement in ["SELECT changes()", "SELECT slow()"] {
@@ -311,7 +312,27 @@ fn an_address_that_is_no_good_is_not_the_first_one() {
     }
 }
 
-/// A standby lets in while its primary starts anew: nothing is asked there.
+/// Each would let in again.
+#[test]
+fn addresses_that_are_no_good_are_tried_in_turn() {
+    const SLOW: &str = "SELECT slow()";
+    let servers = [server(&[Does::Works]), server(&[Does::Works])];
+    let connect = connect_to(&servers);
+    in_time(move || {
+        let mut session = patient(&connect);
+        for _ in 0..4 {
+            session.answer_max = Duration::from_millis(1);
+            let answer = session.once(async |live| live.client.batch_execute(SLOW).await);
+            assert!(answer.is_none());
+            session.answer_max = HOUR;
+            session.ensure(false, &mut Patience::new(HANGS)).unwrap();
+        }
+    });
+    let slow = |server: Server| server.said().iter().filter(|said| *said == SLOW).count();
+    assert_eq!(servers.map(slow), [2, 2]);
+}
+
+/// A standby lets in, and may be the first one, or its primary may be starting anew.
 #[test]
 fn a_server_that_can_only_be_read_is_passed_over() {
     let servers = [server(&[Does::Ends, Does::Works]), server(&[Does::Reads])];
@@ -319,6 +340,21 @@ fn a_server_that_can_only_be_read_is_passed_over() {
     in_time(move || drop(patient(&connect)));
     let connections = servers.map(|server| server.connections());
     assert_eq!(connections, [2, 1]);
+    let servers = [
+        server(&[Does::Reads]),
+        server(&[Does::Works, Does::Ends, Does::Works]),
+    ];
+    let connect = connect_to(&servers);
+    let handlers = HandlerDatabase::new(connect.clone(), Arc::default(), HOUR, HOUR);
+    in_time(move || {
+        let mut session = patient(&connect);
+        // The second one refuses once.
+        session.forget();
+        session.ensure(false, &mut Patience::new(HANGS)).unwrap();
+        drop(handlers.connect(&|| true).unwrap());
+    });
+    let connections = servers.map(|server| server.connections());
+    assert_eq!(connections, [2, 4]);
 }
 
 /// With an error that says so, when patience is at its end.

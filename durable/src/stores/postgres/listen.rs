@@ -114,7 +114,7 @@ async fn hear(
     let set = timeout(ANSWER_MAX, set_all(&client, [], &connected.keepalives));
     if set.await.ok()?.ok()? == Access::OnlyReads {
         // A standby tells nothing, and it has another clock.
-        connected.last.forget();
+        connected.let_in.avoid();
         return None;
     }
     let listen = format!("LISTEN {channel}");

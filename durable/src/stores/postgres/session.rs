@@ -3,7 +3,7 @@
 //! The writer's thread owns it. A call runs until it has its answer, or for as long as the user is
 //! patient: while the database restarts, or a standby is promoted, calls wait.
 
-use super::addresses::LastAddress;
+use super::addresses::LetIn;
 use super::statements::statement::Statement;
 use crate::store::contract::{StoreCause, StoreError};
 use crate::store::why::with_causes;
@@ -41,11 +41,13 @@ pub(super) const STATEMENT_TIMEOUT: &str = "SET statement_timeout = 25000";
 pub(super) const CLIENT_CHECK: &str = "SET client_connection_check_interval = 2000";
 
 /// Of a session. Nobody waits for a lock for long. A statement that takes very long is ended by the
-/// database, before it is taken for lost here. So is one whose session is gone. Rows are found by
-/// their keys, whatever the statistics say: those of a table that has just been
+/// database, before it is taken for lost here. So is one whose session is gone. The server sends its
+/// warnings, whatever the role's settings say: one of them is that no standby may have a commit.
+/// Rows are found by their keys, whatever the statistics say: those of a table that has just been
 /// filled say that it is empty, and a look at all of it is fast.
-const SETTINGS: [&str; 8] = [
+const SETTINGS: [&str; 9] = [
     "SET default_transaction_isolation = 'read committed'",
+    "SET client_min_messages = warning",
     STATEMENT_TIMEOUT,
     CLIENT_CHECK,
     "SET lock_timeout = 20",
@@ -127,8 +129,8 @@ pub(super) struct Connected {
     pub(super) cancel: Cancel,
     /// What its session sets, besides what is its own.
     pub(super) keepalives: Vec<String>,
-    /// It is this connection's, until another one is made.
-    pub(super) last: LastAddress,
+    /// The address that it was made to.
+    pub(super) let_in: LetIn,
     pub(super) warned: Warned,
 }
 
@@ -172,7 +174,7 @@ pub(super) struct Live {
     pub(super) client: Client,
     driver: JoinHandle<Result<(), Error>>,
     cancel: Cancel,
-    last: LastAddress,
+    let_in: LetIn,
     warned: Warned,
     access: Access,
     prepared: HashMap<&'static str, Prepared>,
@@ -440,7 +442,7 @@ impl Session {
                 client: connected.client,
                 driver: tokio::spawn(connected.driver),
                 cancel: connected.cancel,
-                last: connected.last.clone(),
+                let_in: connected.let_in.clone(),
                 warned: connected.warned,
                 access: Access::Writes,
                 prepared: HashMap::new(),
@@ -462,7 +464,7 @@ impl Session {
             };
             let opened = tokio::time::timeout(answer_max, opened).await.ok();
             if opened.is_none() {
-                connected.last.forget();
+                connected.let_in.avoid();
             }
             opened
         })
@@ -499,7 +501,7 @@ impl Session {
             if !self.only_reads() {
                 return Ok(());
             }
-            self.forget_address();
+            self.avoid_address();
             self.live = None;
             let Some(wait) = patience.next() else {
                 return Err(self.only_reads_error());
@@ -571,9 +573,9 @@ impl Session {
     }
 
     /// The database can only be read where it has let in. Another address may have the primary.
-    pub(super) fn forget_address(&self) {
+    pub(super) fn avoid_address(&self) {
         if let Some(live) = &self.live {
-            live.last.forget();
+            live.let_in.avoid();
         }
     }
 
@@ -598,7 +600,7 @@ impl Session {
             answer
         });
         if answer.is_err() {
-            live.last.forget();
+            live.let_in.avoid();
             self.live = None;
         }
         answer.ok()
@@ -630,7 +632,7 @@ impl Session {
         let trouble = error.as_ref().map_or(Trouble::Lost, trouble);
         let code = error.as_ref().and_then(Error::code);
         if code == Some(&SqlState::READ_ONLY_SQL_TRANSACTION) {
-            self.forget_address();
+            self.avoid_address();
         }
         self.drop_if_lost(&trouble);
         let wait = match trouble {

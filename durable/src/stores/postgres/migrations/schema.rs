@@ -50,7 +50,7 @@ pub(in crate::stores::postgres) fn wrong_name(schema: &str) -> Option<String> {
 /// hash. A database that does not know a setting is asked no further about it.
 pub(in crate::stores::postgres) fn check(session: &mut Session) -> Result<(), StoreError> {
     if session.only_reads() {
-        session.forget_address();
+        session.avoid_address();
         return Err(session.only_reads_error());
     }
     // The functions hash keys as the database has them, and nodes hash them in UTF-8.
