@@ -324,12 +324,26 @@ fn settle_large_rows(has_room: bool, alone: bool) -> Result<(), StoreError> {
     }
     set(&mut store, 1);
     sweep(&mut store)?;
-    fill(&disk);
     let of = |row: &Row| Settled {
         id: row.id,
         due: row.due,
         epoch,
     };
+    let retry = |row: &Row, attempts: u32| Write::Retry {
+        of: of(row),
+        at: row.due,
+        attempts,
+        crashes: 0,
+    };
+    // While there is room, none of them waits for another one.
+    let all = rows.iter().map(|row| retry(row, 1)).collect();
+    let outcomes = commit(&mut store, all)?;
+    let is_settled = |outcome: &Outcome| matches!(outcome, Outcome::Settled(true, _));
+    assert_eq!(
+        outcomes.iter().filter(|of| is_settled(of)).count(),
+        rows.len()
+    );
+    fill(&disk);
     let mut secs = 2;
     let mut settle = |store: &mut Redb, mut writes: Vec<Write>| {
         while !writes.is_empty() {
@@ -349,14 +363,9 @@ fn settle_large_rows(has_room: bool, alone: bool) -> Result<(), StoreError> {
         }
         Ok(())
     };
-    for attempts in 1..4 {
-        let retry = |row: &Row| Write::Retry {
-            of: of(row),
-            at: row.due,
-            attempts,
-            crashes: 0,
-        };
-        settle(&mut store, rows.iter().map(retry).collect())?;
+    for attempts in 2..4 {
+        let all = rows.iter().map(|row| retry(row, attempts));
+        settle(&mut store, all.collect())?;
     }
     let bury = |row: &Row| Write::Bury {
         of: of(row),
@@ -395,6 +404,49 @@ fn large_rows_are_settled_on_a_full_disk() {
         let error = settle_large_rows(false, alone).unwrap_err();
         assert!(matches!(error, StoreError::Io(_)), "{error}");
     }
+}
+
+/// Its handler has had it, so nobody ends it meanwhile.
+#[test]
+fn a_row_that_waits_for_room_counts_as_handed_out() {
+    let disk = disk();
+    let mut store = open(&disk, true).unwrap();
+    let epoch = store.acquire().unwrap()[0].epoch;
+    set(&mut store, 0);
+    sweep(&mut store).unwrap();
+    let row = row(&mut store, 1_000, &[7; 1_000_000]);
+    commit(&mut store, vec![Write::Arm(row.clone())]).unwrap();
+    set(&mut store, 1);
+    sweep(&mut store).unwrap();
+    fill(&disk);
+    let retry = |attempts| Write::Retry {
+        of: Settled {
+            id: row.id,
+            due: row.due,
+            epoch,
+        },
+        at: row.due,
+        attempts,
+        crashes: 0,
+    };
+    // This one uses the reserve up.
+    let outcomes = commit(&mut store, vec![retry(1)]).unwrap();
+    assert!(matches!(outcomes[..], [Outcome::Settled(true, _)]));
+    let outcomes = commit(&mut store, vec![retry(2), cancel(&row)]).unwrap();
+    assert!(matches!(
+        outcomes[..],
+        [Outcome::Blocked(_), Outcome::Cancelled(None)]
+    ));
+    let outcomes = commit(&mut store, vec![cancel(&row)]).unwrap();
+    assert_eq!(outcomes, [Outcome::Cancelled(None)]);
+    make_room(&disk);
+    set(&mut store, 1_000);
+    sweep(&mut store).unwrap();
+    let outcomes = commit(&mut store, vec![retry(2), cancel(&row)]).unwrap();
+    assert!(matches!(
+        outcomes[..],
+        [Outcome::Settled(true, _), Outcome::Cancelled(Some(_))]
+    ));
 }
 
 #[test]

@@ -145,7 +145,9 @@ pub trait Store: Send + 'static {
     fn new_id(&mut self, key: Option<&str>, due: StoreTime) -> DurableId;
 
     /// Makes the changes in their order, all of them or none, and says of each what became of it.
-    /// When it has returned they survive a crash. A change that is [blocked](Outcome::Blocked) or
+    /// When it has returned they survive a crash. (A store may make several transactions of them,
+    /// if each but the first begins with a change of a row that was handed out: then an error may
+    /// leave the first ones made.) A change that is [blocked](Outcome::Blocked) or
     /// [refused](Outcome::Refused) is left out, and so are later ones of the same row or key.
     fn commit(
         &mut self,

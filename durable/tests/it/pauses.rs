@@ -5,6 +5,7 @@
 //! - Calls see a paused timer as any other. It is never buried for having waited.
 //! - Handlers that have begun go on. A timer that has come due and waits for a call does not begin.
 
+use crate::durable_model::Folder;
 use std::num::NonZeroUsize;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
@@ -12,8 +13,8 @@ use std::time::{Duration, SystemTime};
 use wheelwork::ManualClock;
 use wheelwork_durable::contract::{SliceLimit, Store};
 use wheelwork_durable::{
-    Cause, Durable, DurableBuilder, DurableError, HeldWhy, ListQuery, Memory, RuleFor, StoreTime,
-    TimerState,
+    Cause, Durable, DurableBuilder, DurableError, HeldWhy, ListQuery, Memory, Redb, RuleFor,
+    StoreTime, TimerState,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -445,4 +446,30 @@ fn broken_steps_are_noticed() {
     for fault in broken {
         assert_ne!(story(Some(fault)), kept, "{fault:?}");
     }
+}
+
+/// What one transaction of the file has no room for comes in the next one.
+#[test]
+fn large_timers_of_a_file_come_in_order_too() {
+    let folder = Folder::new("large-pauses");
+    let (clock, calls) = (clock(), Calls::default());
+    let store = Redb::open(folder.file()).unwrap();
+    let timers = program(store, &clock, &["mail"], &calls).start().unwrap();
+    timers.kind("mail").pause().unwrap();
+    let payload = |number: u32| format!("{number:0>40000}");
+    for number in 0..200 {
+        let delay = SECOND + MS * number;
+        timers.schedule("mail", delay, payload(number)).unwrap();
+    }
+    for _ in 0..20 {
+        clock.advance(SECOND);
+    }
+    assert_eq!(timers.stats().paused, 200);
+    timers.kind("mail").resume().unwrap();
+    for _ in 0..20 {
+        clock.advance(SECOND);
+    }
+    let calls = calls.lock().unwrap();
+    let numbers = calls.iter().map(|text| text.parse::<u32>().unwrap());
+    assert!(numbers.eq(0..200));
 }

@@ -11,6 +11,7 @@ use super::sweep::{SweepLimits, Sweeper};
 use super::{CACHE_BYTES, OpenAgain, Redb, open};
 use crate::store::contract::StoreError;
 use redb::{Database, StorageBackend};
+use std::collections::HashSet;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -252,6 +253,7 @@ impl RedbBuilder {
                 now: None,
                 room,
                 tries: Tries::default(),
+                waits_for_room: HashSet::new(),
             };
             Ok((opened.what, file))
         };

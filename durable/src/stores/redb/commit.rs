@@ -14,9 +14,6 @@ type PlacedRow = (DurableId, RowPlace);
 
 impl RowChanges<'_> {
     pub(super) fn make(&mut self, write: Write, gate: &mut dyn Gate) -> Result<Outcome, Error> {
-        if !self.has_room_for(&write)? {
-            return Ok(Outcome::Blocked(Box::new(write)));
-        }
         match write {
             Write::Arm(row) => self.arm(&row, gate).map(Outcome::Armed),
             Write::Replace(of) => self.arm_if(&of, gate),

@@ -3,7 +3,7 @@
 use super::codec::{self, Names};
 use super::load::Loading;
 use super::recent::RecentIndex;
-use super::room::{Room, Tries};
+use super::room::{Room, RoomFor, Tries};
 use super::row_changes::{RowChanges, Scratch};
 use super::rules::{FileRules, RULES_SINCE};
 use super::state::StoreState;
@@ -14,8 +14,11 @@ use crate::store::contract::Gate;
 use crate::store::row::{DeadLetter, DurableId, Row, StoreTime};
 use crate::store::write::{Outcome, SliceLimit, Target, Write};
 use redb::{Database, Error, ReadableDatabase, ReadableTable, ReadableTableMetadata};
+use std::collections::HashSet;
+use std::iter::Peekable;
 use std::ops::Bound;
 use std::sync::Arc;
+use std::vec;
 
 /// All of a store but its end.
 pub(super) struct OpenFile {
@@ -36,6 +39,17 @@ pub(super) struct OpenFile {
     /// The reserve of room on the disk, and the tries to make it whole.
     pub(super) room: Option<Arc<Room>>,
     pub(super) tries: Tries,
+    /// Rows that handlers have had, and whose settlements wait for room.
+    pub(super) waits_for_room: HashSet<DurableId>,
+}
+
+/// The writer's gate, and rows whose settlements wait for room: nobody ends those.
+struct SettledGate<'a>(&'a mut dyn Gate, &'a HashSet<DurableId>);
+
+impl Gate for SettledGate<'_> {
+    fn let_go(&mut self, id: DurableId) -> bool {
+        !self.1.contains(&id) && self.0.let_go(id)
+    }
 }
 
 impl OpenFile {
@@ -57,6 +71,22 @@ impl OpenFile {
         if let Some(now) = self.now {
             self.sweeper.mark(now, self.next);
         }
+        let mut writes = writes.into_iter().peekable();
+        loop {
+            self.transact(&mut writes, &mut outcomes, gate)?;
+            if writes.peek().is_none() {
+                return Ok(outcomes);
+            }
+        }
+    }
+
+    /// Makes as many of these changes as a transaction has room for, and all that need none.
+    fn transact(
+        &mut self,
+        writes: &mut Peekable<vec::IntoIter<Write>>,
+        outcomes: &mut Vec<Outcome>,
+        gate: &mut dyn Gate,
+    ) -> Result<(), Error> {
         let room = self.room.as_ref();
         let bound = room.map(|room| room.rewrite_bound(&self.tries));
         let transaction = self.database.begin_write()?;
@@ -69,7 +99,17 @@ impl OpenFile {
             &mut self.names,
             &mut self.scratch,
         )?;
-        for write in writes {
+        while let Some(write) = writes.peek() {
+            let room = changes.room_for(write)?;
+            if room == RoomFor::NextTransaction {
+                break;
+            }
+            let Some(write) = writes.next() else {
+                break;
+            };
+            if let Some(of) = write.settles() {
+                self.waits_for_room.remove(&of.id);
+            }
             outcomes.push(match write {
                 Write::Rule(of, change) => {
                     let outcome = self.rules.change(&transaction, &of, change)?;
@@ -78,7 +118,11 @@ impl OpenFile {
                     }
                     outcome
                 }
-                write => changes.make(write, gate)?,
+                write if room == RoomFor::None => {
+                    self.waits_for_room.extend(write.settles().map(|of| of.id));
+                    Outcome::Blocked(Box::new(write))
+                }
+                write => changes.make(write, &mut SettledGate(gate, &self.waits_for_room))?,
             });
         }
         if changes.end(&mut self.floor)? {
@@ -86,7 +130,7 @@ impl OpenFile {
         } else {
             transaction.abort()?;
         }
-        Ok(outcomes)
+        Ok(())
     }
 
     pub(super) fn loading(&mut self) -> Loading<'_> {

@@ -46,8 +46,8 @@ pub(super) struct Tries {
     can_hold: bool,
 }
 
-/// How much a commit may write anew of rows that handlers have had. The others are put off: so a
-/// commit on a full disk needs no more than the reserve has.
+/// How much a transaction may write anew of rows that handlers have had. The others come in the next
+/// one: so a transaction on a full disk needs no more than the reserve has.
 #[derive(Default)]
 pub(super) struct RewriteBound {
     /// In bytes. `None`: no bound, since there is no reserve.
@@ -56,8 +56,18 @@ pub(super) struct RewriteBound {
     is_low: bool,
     /// A write has found the disk full, and the reserve could not be made whole since.
     is_full: bool,
-    /// What this commit has written of them.
+    /// What this transaction has written of them.
     bytes: u64,
+}
+
+/// Where there is room for a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RoomFor {
+    /// In this transaction.
+    This,
+    NextTransaction,
+    /// In none, until the reserve is whole.
+    None,
 }
 
 impl RewriteBound {
@@ -73,18 +83,21 @@ impl RewriteBound {
         self.is_full
     }
 
-    /// Whether this number of bytes may be written besides. The first row may be larger, unless
-    /// there is little room.
-    pub(super) fn admits(&mut self, bytes: usize) -> bool {
+    /// Whether this number of bytes may be written besides. If so, it counts. The first row may be
+    /// larger, unless there is little room.
+    pub(super) fn take(&mut self, bytes: usize) -> RoomFor {
         let Some(max) = self.bytes_max else {
-            return true;
+            return RoomFor::This;
         };
         let after = self.bytes.saturating_add(bytes as u64);
-        let may = after <= max || self.bytes == 0 && !self.is_low;
-        if may {
+        if after <= max || self.bytes == 0 && !self.is_low {
             self.bytes = after;
+            RoomFor::This
+        } else if bytes as u64 > max && self.is_low {
+            RoomFor::None
+        } else {
+            RoomFor::NextTransaction
         }
-        may
     }
 }
 
@@ -175,8 +188,8 @@ impl Room {
         Ok(!tries.can_hold || self.held.load(Ordering::Relaxed) >= self.wanted())
     }
 
-    /// What the next commit may write anew. A row takes up to twice its size, and the room that it
-    /// leaves is free two commits later: so the reserve has to cover six times as much.
+    /// What the next transaction may write anew. A row takes up to twice its size, and the room that
+    /// it leaves is free two transactions later: so the reserve has to cover six times as much.
     pub(super) fn rewrite_bound(&self, tries: &Tries) -> RewriteBound {
         if !tries.can_hold {
             return RewriteBound::default();

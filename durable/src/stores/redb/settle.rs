@@ -3,6 +3,7 @@
 use super::codec::{self, RowView};
 use super::done;
 use super::due_key::DueKey;
+use super::room::RoomFor;
 use super::row_changes::RowChanges;
 use super::tables::{RowPlace, row_at};
 use crate::store::done::DoneTimer;
@@ -18,8 +19,9 @@ fn put_due(view: &mut RowView<'_>, due: StoreTime, counts: (u32, u32)) {
 }
 
 impl RowChanges<'_> {
-    /// Whether this commit has room for what a change writes anew of a row that a handler has had.
-    pub(super) fn has_room_for(&mut self, write: &Write) -> Result<bool, Error> {
+    /// Whether this transaction has room for what a change writes anew of a row that a handler has
+    /// had.
+    pub(super) fn room_for(&mut self, write: &Write) -> Result<RoomFor, Error> {
         let (Write::Retry { of, .. }
         | Write::Hold { of, .. }
         | Write::Bury { of, .. }
@@ -30,15 +32,15 @@ impl RowChanges<'_> {
             of, next: Some(_), ..
         }) = write
         else {
-            return Ok(true);
+            return Ok(RoomFor::This);
         };
         if self.bound.is_none() {
-            return Ok(true);
+            return Ok(RoomFor::This);
         }
-        let Some((_, is_superseded)) = self.find_settled(of)? else {
-            return Ok(true);
-        };
-        Ok(is_superseded || self.bound.admits(self.scratch.value.len()))
+        Ok(match self.find_settled(of)? {
+            Some((_, false)) => self.bound.take(self.scratch.value.len()),
+            _ => RoomFor::This,
+        })
     }
 
     pub(super) fn begin_trial(&mut self, of: &Settled, crashes: u32) -> Result<TrialBegun, Error> {
