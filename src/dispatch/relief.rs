@@ -96,13 +96,15 @@ impl<F: Fire> Relief<F> {
             return false;
         }
         let now_ns = self.clock.now_ns();
-        if now_ns < self.look_at_ns {
+        // (A longer wait began before a step back of the clock.)
+        if (1..=LOOK_NS).contains(&self.look_at_ns.saturating_sub(now_ns)) {
             return true;
         }
+        self.since_ns = self.since_ns.min(now_ns);
         self.look_at_ns = now_ns + LOOK_NS;
         if self.is_taken_from() {
             self.since_ns = now_ns;
-        } else if now_ns.saturating_sub(self.since_ns) >= STALLED_NS {
+        } else if now_ns - self.since_ns >= STALLED_NS {
             self.since_ns = now_ns;
             self.start(pool);
         }

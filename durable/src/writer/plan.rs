@@ -7,7 +7,7 @@ use crate::queue::bulk::{BulkCounts, BulkTask};
 use crate::queue::request::{NewTimer, Reply};
 use crate::store::row::{DeadLetter, DurableId};
 use crate::store::write::{KindSlice, Write};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 use std::vec;
@@ -88,7 +88,7 @@ pub(super) struct KindCancelled {
     /// The next slice.
     pub(super) slice: KindSlice,
     /// Those of the kind that got another deadline meanwhile. They may lie behind it by now.
-    pub(super) moved: Vec<DurableId>,
+    pub(super) moved: BTreeSet<DurableId>,
     /// How many this call has cancelled so far.
     pub(super) gone: usize,
 }
@@ -231,7 +231,7 @@ impl Many {
     pub(super) fn kind(kind: &str) -> Box<Self> {
         Box::new(Self::Kind(KindCancelled {
             slice: KindSlice::all(kind),
-            moved: Vec::new(),
+            moved: BTreeSet::new(),
             gone: 0,
         }))
     }

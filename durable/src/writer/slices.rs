@@ -132,7 +132,8 @@ impl Writer {
         } else if kind.moved.is_empty() {
             reply.count(kind.gone);
         } else {
-            self.large.push(Many::cancel(kind.moved, kind.gone), reply);
+            let moved = kind.moved.into_iter().collect();
+            self.large.push(Many::cancel(moved, kind.gone), reply);
         }
     }
 

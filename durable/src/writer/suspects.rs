@@ -237,9 +237,10 @@ impl Suspects {
         due: StoreTime,
         mut is_let_through: impl FnMut(&Row) -> bool,
     ) -> NextTrial {
-        let before = self.trials.len();
-        self.trials.retain(|_, trial| trial.until > now);
-        self.survive(before - self.trials.len());
+        // (One that has yet to begin has shown nothing.)
+        let over = self.trials.extract_if(|_, trial| trial.until <= now);
+        let survived = over.filter(|(_, trial)| trial.has_begun).count();
+        self.survive(survived);
         let (active, is_alone) = match is_broken(DurableFault::TrialsTogether) {
             true => (0, false),
             false => {
@@ -379,7 +380,7 @@ impl Suspects {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{NextTrial, Suspects, TRIAL, doubled};
+    use super::{GROUP_MIN, NextTrial, Suspects, TRIAL, doubled};
     use crate::handler::delivery::Delivery;
     use crate::store::row::{DurableId, Row, StoreTime};
     use std::time::Instant;
@@ -439,6 +440,28 @@ mod tests {
         now += trial;
         assert!(suspects.may_begin(id(3), now));
         assert_eq!(hand_out(&mut suspects, now), Some(id(3)));
+    }
+
+    /// They wait for calls, and nothing is known of them.
+    #[test]
+    fn trials_that_have_not_begun_let_no_group_grow() {
+        let (mut suspects, mut now) = (Suspects::new(usize::MAX), Instant::now());
+        let many = GROUP_MIN as u64;
+        for has_begun in [false, true] {
+            for number in 0..many {
+                assert!(suspects.hold(suspect(number), now));
+            }
+            now += TRIAL;
+            while hand_out(&mut suspects, now).is_some_and(|id| {
+                if has_begun {
+                    suspects.begin_alone(id, 1, now);
+                }
+                true
+            }) {
+                now += doubled(1);
+            }
+            assert_eq!(suspects.group > GROUP_MIN, has_begun);
+        }
     }
 
     #[test]

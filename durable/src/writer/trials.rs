@@ -120,16 +120,19 @@ impl Writer {
     }
 
     /// TrialBegin: a suspect is about to be handled, which the store is to charge with this many
-    /// crashes. `None`: another one is on trial that has begun.
+    /// crashes. `None`: another one is on trial that has begun, or earlier changes of the suspect
+    /// wait for somebody's transaction, and it is not to wait behind them.
     pub(super) fn plan_begin(&mut self, of: Settled, crashes: u32) -> Option<(Write, Plan)> {
         let now = self.core.time();
+        let (id, before) = (of.id, crashes.saturating_sub(1));
+        let write = Write::Begin { of, crashes };
         let suspects = &mut self.core.window.suspects;
-        if !suspects.may_begin(of.id, now) && !is_broken(DurableFault::TrialsTogether) {
+        let may_begin = suspects.may_begin(id, now) || is_broken(DurableFault::TrialsTogether);
+        if !may_begin || self.core.aside.is_before(std::slice::from_ref(&write)) {
             return None;
         }
-        suspects.begin_alone(of.id, crashes.saturating_sub(1), now);
-        let plan = Plan::Begin(of.id, crashes);
-        Some((Write::Begin { of, crashes }, plan))
+        suspects.begin_alone(id, before, now);
+        Some((write, Plan::Begin(id, crashes)))
     }
 
     /// TrialBegin: whether the crash of a suspect is stored, and it may begin.

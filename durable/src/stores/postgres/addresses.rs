@@ -12,8 +12,9 @@
 //! may only be starting. So it is tried again while the others are tried.
 //!
 //! A server that can only be read is passed over, if there are others. An address that let in, and
-//! was no good, comes after the others: its disk hangs, say, and it would let in again. If there are
-//! several such addresses, the one that was found out last is the last one. So each gets its turn.
+//! was no good, comes after the others: its disk hangs, say, and it would let in again. If there
+//! are several such addresses, the one that was found out last is the last one. So each gets its
+//! turn.
 
 use crate::random::random;
 use futures_util::future::{Either, pending, select};

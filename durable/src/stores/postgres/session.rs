@@ -41,10 +41,10 @@ pub(super) const STATEMENT_TIMEOUT: &str = "SET statement_timeout = 25000";
 pub(super) const CLIENT_CHECK: &str = "SET client_connection_check_interval = 2000";
 
 /// Of a session. Nobody waits for a lock for long. A statement that takes very long is ended by the
-/// database, before it is taken for lost here. So is one whose session is gone. The server sends its
-/// warnings, whatever the role's settings say: one of them is that no standby may have a commit.
-/// Rows are found by their keys, whatever the statistics say: those of a table that has just been
-/// filled say that it is empty, and a look at all of it is fast.
+/// database, before it is taken for lost here. So is one whose session is gone. The server sends
+/// its warnings, whatever the role's settings say: one of them is that no standby may have a
+/// commit. Rows are found by their keys, whatever the statistics say: those of a table that has
+/// just been filled say that it is empty, and a look at all of it is fast.
 const SETTINGS: [&str; 9] = [
     "SET default_transaction_isolation = 'read committed'",
     "SET client_min_messages = warning",

@@ -46,8 +46,8 @@ pub(super) struct Tries {
     can_hold: bool,
 }
 
-/// How much a transaction may write anew of rows that handlers have had. The others come in the next
-/// one: so a transaction on a full disk needs no more than the reserve has.
+/// How much a transaction may write anew of rows that handlers have had. The others come in the
+/// next one: so a transaction on a full disk needs no more than the reserve has.
 #[derive(Default)]
 pub(super) struct RewriteBound {
     /// In bytes. `None`: no bound, since there is no reserve.
@@ -188,8 +188,9 @@ impl Room {
         Ok(!tries.can_hold || self.held.load(Ordering::Relaxed) >= self.wanted())
     }
 
-    /// What the next transaction may write anew. A row takes up to twice its size, and the room that
-    /// it leaves is free two transactions later: so the reserve has to cover six times as much.
+    /// What the next transaction may write anew. A row takes up to twice its size, and the room
+    /// that it leaves is free two transactions later: so the reserve has to cover six times as
+    /// much.
     pub(super) fn rewrite_bound(&self, tries: &Tries) -> RewriteBound {
         if !tries.can_hold {
             return RewriteBound::default();
