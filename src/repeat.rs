@@ -163,11 +163,22 @@ pub(crate) struct Repeat {
     /// The deadline at which the timer was armed: the tick of `at_ns`, or a later one if that had
     /// passed.
     deadline: u64,
+    /// The generation of that filing. `None`: it is the first one, so this is the timer's birth.
+    generation: Option<u64>,
     /// Runs that are left, with the present one.
     runs_left: u64,
     /// It was paused, and not moved since: the rounding of its deadlines is noted, so that further
     /// pauses do not add it up.
     was_paused: bool,
+}
+
+/// A filing of a periodic timer that was claimed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FilingClaimed {
+    pub(crate) deadline: u64,
+    pub(crate) generation: u64,
+    /// The birth of the timer.
+    pub(crate) birth: u64,
 }
 
 /// What is the user's of a periodic timer.
@@ -210,6 +221,7 @@ impl Repeat {
             closures: ColdDrop::new(Closures { run, rhythm }),
             at_ns,
             deadline: 0,
+            generation: None,
             runs_left: runs,
             was_paused: false,
         }
@@ -331,13 +343,25 @@ impl Repeat {
         }
     }
 
-    /// Notes the deadline at which the timer was claimed. If it is not the deadline of `file`,
-    /// somebody has moved the timer, or it was paused: a fixed rate goes on from the new deadline,
-    /// and a timer by the wall clock runs without a look, unless it was moved for a look. `at`
-    /// gives the time of that deadline, and whether it was paused and not moved since.
+    /// The timer is about to be filed after a run, as this generation.
     #[inline]
-    pub(crate) fn claimed(&mut self, deadline: u64, at: impl FnOnce(u64) -> (u64, bool)) {
-        if deadline != self.deadline {
+    pub(crate) fn file_as(&mut self, generation: u64) {
+        self.generation = Some(generation);
+    }
+
+    /// Notes the deadline at which the timer was claimed, and the generation. If they are not those
+    /// of its filing, somebody has moved the timer, or it was paused: a fixed rate goes on from the
+    /// new deadline, and a timer by the wall clock runs without a look, unless it was moved for a
+    /// look. `at` gives the time of that deadline, and whether it was paused and not moved since.
+    #[inline]
+    pub(crate) fn claimed(&mut self, claimed: FilingClaimed, at: impl FnOnce(u64) -> (u64, bool)) {
+        let FilingClaimed {
+            deadline,
+            generation,
+            birth,
+        } = claimed;
+        // (A pause may be so short that the deadline is the same tick again.)
+        if deadline != self.deadline || generation != self.generation.unwrap_or(birth) {
             (self.at_ns, self.was_paused) = at(deadline);
             if let Rhythm::Wall {
                 is_moved,

@@ -27,7 +27,7 @@ pub(crate) use pins::{Pinned, Pinner, Pins};
 pub(crate) use rearm::{NotFiled, Rearmed, RunBegun};
 #[cfg(loom)]
 pub(crate) use state::{Cell, PauseSide, Side};
-pub(crate) use state::{CellRef, DueAt, Filed, Look, SHARD_BITS, index_after};
+pub(crate) use state::{CellRef, DueAt, Filed, Left, Look, SHARD_BITS, index_after};
 
 #[cfg(all(test, not(loom)))]
 mod tests;

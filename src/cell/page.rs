@@ -78,11 +78,11 @@ impl<T> Page<T> {
         #[cfg(not(loom))]
         let words = const {
             assert!(
-                size_of::<Cell<T>>().is_multiple_of(8)
-                    && align_of::<Side>() == 8
-                    && align_of::<PauseSide>() == 8
-                    && align_of::<Cell<T>>() <= 4096
+                align_of::<Cell<T>>() <= 4096,
+                "a timer's payload has an alignment of at most 4096 bytes: box it"
             );
+            assert!(size_of::<Cell<T>>().is_multiple_of(8));
+            assert!(align_of::<Side>() == 8 && align_of::<PauseSide>() == 8);
             let sides = size_of::<Side>() + size_of::<PauseSide>();
             (Self::CELLS_BYTES + Self::CELLS as usize * sides) / size_of::<u64>()
         };

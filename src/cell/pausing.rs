@@ -5,7 +5,7 @@
 //! README.md of this room.
 
 use super::content::{Content, Payload};
-use super::state::{CellRef, DueAt, Filed};
+use super::state::{CellRef, DueAt, Filed, Left};
 use super::word::{Pause, State, Word};
 use crate::repeat::Repeat;
 use crate::sync::{Fault, Ordering, broken, pause};
@@ -50,9 +50,15 @@ pub(crate) enum LeftSet {
 }
 
 impl<T> CellRef<'_, T> {
-    /// Pauses a timer. `left_ns` turns its deadline into what is left. `waits`: whether to wait for
-    /// a thread that moves it. (In a process that was forked off there is none.)
-    pub(crate) fn halt(&self, birth: u64, left_ns: impl Fn(u64) -> u64, waits: bool) -> Paused {
+    /// Pauses a timer. `times` turns its deadline into nanoseconds, and reads the clock. `waits`:
+    /// whether to wait for a thread that moves it. (In a process that was forked off there is
+    /// none.)
+    pub(crate) fn halt(
+        &self,
+        birth: u64,
+        times: impl Fn(u64) -> (u64, u64),
+        waits: bool,
+    ) -> Paused {
         loop {
             let word = self.load();
             if self.birth(word) != birth {
@@ -64,9 +70,10 @@ impl<T> CellRef<'_, T> {
                     let held = word.paused(Pause::Pausing);
                     if self.cell.exchange(word, held).is_ok() {
                         // PauseHold
-                        let left_ns = left_ns(due_at.deadline() + word.lag())
-                            .saturating_sub(self.rounded_ns(word).unwrap_or(0));
-                        return self.file_paused(word, held, due_at, left_ns);
+                        let (deadline_ns, now_ns) = times(due_at.deadline() + word.lag());
+                        let rounded_ns = self.rounded_ns(word).unwrap_or(0);
+                        let left = Left::until(deadline_ns.saturating_sub(rounded_ns), now_ns);
+                        return self.file_paused(word, held, due_at, left);
                     }
                 }
                 State::Running => {
@@ -84,11 +91,11 @@ impl<T> CellRef<'_, T> {
     }
 
     /// PauseFile. This thread holds the cell, PAUSED.
-    fn file_paused(&self, word: Word, held: Word, due_at: DueAt, left_ns: u64) -> Paused {
+    fn file_paused(&self, word: Word, held: Word, due_at: DueAt, left: Left) -> Paused {
         let old = self.whereabouts(word, due_at);
         let paused = word.refiled().paused(Pause::Waits);
         self.note_birth(word);
-        self.note_left(left_ns, paused);
+        self.note_left(left, paused);
         match self.cell.exchange(held, paused) {
             Ok(()) => Paused::Waits { old },
             Err(_) => Paused::Cancelled {
@@ -126,7 +133,7 @@ impl<T> CellRef<'_, T> {
     pub(crate) fn resume(
         &self,
         birth: u64,
-        deadline: impl Fn(u64) -> (u64, u64),
+        deadline: impl Fn(Left) -> (u64, u64),
         waits: bool,
     ) -> Resumed {
         loop {
@@ -139,7 +146,7 @@ impl<T> CellRef<'_, T> {
                     let held = word.paused(Pause::Changing);
                     if self.cell.exchange(word, held).is_ok() {
                         // ResumeHold
-                        return self.file_resumed(word, held, deadline(self.left_ns()));
+                        return self.file_resumed(word, held, deadline(self.left()));
                     }
                 }
                 Pause::Runs => {
@@ -198,9 +205,12 @@ impl<T> CellRef<'_, T> {
             }
             let paused = word.refiled().paused(Pause::Waits);
             self.note_birth(word);
-            // Ordering: Relaxed. Published by the exchange. (The timer is moved now: the mark of
-            // one that is resumed as it was paused stays behind.)
-            self.pause_side().left_ns.store(left_ns, Ordering::Relaxed);
+            // (The timer is moved now: the mark of one that is resumed as it was paused stays
+            // behind.)
+            self.store_left(Left {
+                left_ns,
+                over_ns: 0,
+            });
             return match self.cell.exchange(held, paused) {
                 Ok(()) => LeftSet::Set {
                     shard: self.due_at().shard(),
@@ -228,7 +238,13 @@ impl<T> CellRef<'_, T> {
         // SAFETY: RunBegin moved the content out, and only the run puts it back.
         unsafe { self.cell.put_content(repeat) };
         self.note_birth(word);
-        self.note_left(left_ns, paused);
+        self.note_left(
+            Left {
+                left_ns,
+                over_ns: 0,
+            },
+            paused,
+        );
         if self.cell.exchange(word, paused).is_ok() {
             return Ok(());
         }
@@ -239,16 +255,26 @@ impl<T> CellRef<'_, T> {
         Err(repeat)
     }
 
+    /// Stores what is left of a timer, for the exchange that follows.
+    fn store_left(&self, left: Left) {
+        // Ordering: Relaxed. Published by the exchange that follows.
+        self.pause_side()
+            .left_ns
+            .store(left.left_ns, Ordering::Relaxed);
+        // Ordering: Relaxed. As above.
+        self.pause_side()
+            .rounded_ns
+            .store(left.over_ns, Ordering::Relaxed);
+    }
+
     /// Notes what is left of a timer, for the word that the exchange which follows will set.
-    fn note_left(&self, left_ns: u64, paused: Word) {
+    fn note_left(&self, left: Left, paused: Word) {
         // Ordering: Relaxed. As `due_at`.
         let by_wall = self.pause_side().by_wall.load(Ordering::Relaxed);
         // A timer by the wall clock looks at that as soon as it is resumed.
         let is_by_wall = paused.repeats() && self.birth(paused) + 1 == by_wall;
-        let left_ns = if is_by_wall { 0 } else { left_ns };
+        self.store_left(if is_by_wall { Left::default() } else { left });
         // Ordering: Relaxed. Published by the exchange that follows.
-        self.pause_side().left_ns.store(left_ns, Ordering::Relaxed);
-        // Ordering: Relaxed. As above.
         self.pause_side()
             .resumed
             .store(paused.refiled().generation(), Ordering::Relaxed);
@@ -277,8 +303,10 @@ impl<T> CellRef<'_, T> {
         self.cell
             .due_at
             .store(DueAt::new(0, shard).packed(), Ordering::Relaxed);
-        // Ordering: Relaxed. As above.
-        self.pause_side().left_ns.store(left_ns, Ordering::Relaxed);
+        self.store_left(Left {
+            left_ns,
+            over_ns: 0,
+        });
         let paused = vacant.paused(Pause::Waits);
         // Ordering: Release (ArmPublish). As in `fill`.
         self.cell.word.store(paused.0, Ordering::Release);

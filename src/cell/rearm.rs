@@ -40,6 +40,8 @@ pub(crate) enum RunBegun {
         repeat: Box<Repeat>,
         /// The birth of the timer.
         birth: u64,
+        /// The generation of the filing.
+        generation: u64,
         /// The deadline of the run.
         due_at: DueAt,
     },
@@ -190,6 +192,7 @@ impl<T> CellRef<'_, T> {
             return RunBegun::Run {
                 repeat,
                 birth,
+                generation: word.generation(),
                 due_at,
             };
         }
@@ -219,10 +222,11 @@ impl<T> CellRef<'_, T> {
                 }
                 continue;
             }
+            let mut again = word.refiled();
+            repeat.file_as(again.generation());
             // SAFETY: RUNNING: RunBegin moved the content out, and only the run puts it back.
             unsafe { self.cell.put_content(repeat) };
             self.move_to(word, due_at);
-            let mut again = word.refiled();
             if let Some(rounded_ns) = rounded_ns {
                 again = self.note_rounded(again, rounded_ns);
             }

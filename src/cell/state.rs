@@ -94,7 +94,8 @@ pub(crate) struct PauseSide {
     /// The generation that the timer gets if it is resumed as it was paused.
     pub(super) resumed: AtomicU64,
     /// By how much the latest resume, or run after one, has rounded the deadline up. The word says
-    /// whether that holds for the present filing.
+    /// whether that holds for the present filing. Of a PAUSED timer: for how long its time had
+    /// passed when it was paused, before the tick to which that was rounded up.
     pub(super) rounded_ns: AtomicU64,
     /// The birth of the cell's latest timer by the wall clock, + 1.
     pub(super) by_wall: AtomicU64,
@@ -186,6 +187,25 @@ impl<T> Clone for CellRef<'_, T> {
 }
 
 impl<T> Copy for CellRef<'_, T> {}
+
+/// What is left of a timer that is paused. One of the two is zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Left {
+    pub(crate) left_ns: u64,
+    /// For how long its time had passed when it was paused, before the tick to which that was
+    /// rounded up. If this were forgotten, a timer that is paused at each of its ticks would never
+    /// fire.
+    pub(crate) over_ns: u64,
+}
+
+impl Left {
+    pub(super) fn until(due_ns: u64, now_ns: u64) -> Self {
+        Self {
+            left_ns: due_ns.saturating_sub(now_ns),
+            over_ns: now_ns.saturating_sub(due_ns),
+        }
+    }
+}
 
 /// What a look at a timer that waits has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -398,6 +418,16 @@ impl<T> CellRef<'_, T> {
     pub(super) fn left_ns(&self) -> u64 {
         // Ordering: Relaxed. As `due_at`.
         self.pause_side().left_ns.load(Ordering::Relaxed)
+    }
+
+    /// The same, and for how long nothing had been left. One of the two is zero.
+    pub(super) fn left(&self) -> Left {
+        // Ordering: Relaxed. As `due_at`.
+        let over_ns = self.pause_side().rounded_ns.load(Ordering::Relaxed);
+        Left {
+            left_ns: self.left_ns(),
+            over_ns,
+        }
     }
 
     /// The deadline of the timer that waits here, unless it is paused or periodic. Waits as `look`

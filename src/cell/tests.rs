@@ -99,6 +99,7 @@ impl Fixture {
             repeat,
             birth,
             due_at,
+            ..
         } = begun
         else {
             panic!("nobody cancelled it")

@@ -6,6 +6,7 @@
 
 use super::queue::{DelayQueue, Expired, Key};
 use super::timers::Timers;
+use crate::engine::drops::Drops;
 use futures_core::Stream;
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -231,10 +232,12 @@ impl<K: Hash + Eq + Clone, V> DelayMap<K, V> {
     }
 
     /// Removes and drops all keys and values. If a task waits, it is woken and gets `None`. If
-    /// drops of values panic, all are dropped, and the first panic goes on.
+    /// drops panic, all are dropped, and the first panic goes on.
     pub fn clear(&mut self) {
-        self.places.clear();
-        self.queue.clear();
+        let mut drops = Drops::default();
+        drops.add(self.places.drain());
+        drops.add(std::iter::once_with(|| self.queue.clear()));
+        drops.finish();
     }
 
     /// Waits for the next value to expire. `None` if the map is empty. If this future is dropped

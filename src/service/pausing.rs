@@ -1,10 +1,10 @@
 //! Pause: the calls that pause a timer and let it go on. `engine/life/pausing.rs` has the steps.
 
 use super::handle::ServiceHandle;
+use crate::cell::Left;
 use crate::engine::id::TimerId;
 #[cfg(feature = "async")]
 use crate::error::ScheduleError;
-#[cfg(feature = "async")]
 use crate::time::Nanos;
 
 impl<T: Send + 'static> ServiceHandle<T> {
@@ -62,7 +62,7 @@ impl<T: Send + 'static> ServiceHandle<T> {
     }
 
     /// Lets a timer go on that is paused: it fires when what was left of it has passed, rounded up
-    /// to a tick; if nothing was left, at the next tick.
+    /// to a tick. If nothing was left it fires at once, or at the next tick.
     ///
     /// `true`: the timer goes on. `false`: nothing has changed. The timer is not paused, or it is
     /// gone.
@@ -77,7 +77,14 @@ impl<T: Send + 'static> ServiceHandle<T> {
     /// # Example
     /// See [`pause`](Self::pause).
     pub fn resume(&self, id: TimerId) -> bool {
-        self.engine.resume(id, |now, left_ns| now + left_ns.max(1))
+        self.engine.resume(id, |now, left| match left {
+            Left {
+                over_ns: 0,
+                left_ns,
+            } => now + left_ns.max(1),
+            // (Its tick may have come. Then it is due at once.)
+            Left { over_ns, .. } => Nanos(now.0.saturating_sub(over_ns).max(1)),
+        })
     }
 
     /// Whether a timer is paused. `false` if it is gone, too. Cost: as

@@ -18,8 +18,9 @@ impl<T: Send + 'static> ServiceHandle<T> {
     /// A timer that is [paused](Self::pause) stays so. What is left of it is then the time until
     /// the new deadline, which is a whole tick.
     ///
-    /// A periodic timer is moved with all its later runs. If two threads move a timer at the same
-    /// time, one call takes effect after the other; each counts from its own reading of the clock.
+    /// A periodic timer is moved with all its later runs, unless it is to be due at the tick at
+    /// which it is due already. If two threads move a timer at the same time, one call takes
+    /// effect after the other; each counts from its own reading of the clock.
     ///
     /// Lock-free, from any thread, with the exceptions that [`cancel`](Self::cancel) names. Also,
     /// if another thread is just [pausing](Self::pause) or resuming this timer, the call waits for

@@ -4,7 +4,11 @@
 use crate::tasks::{MS, Task, manual};
 use proptest::prelude::*;
 use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::Poll;
 use std::time::Duration;
 use wheelwork::future::DelayMap;
@@ -100,6 +104,55 @@ fn a_task_that_waits_is_woken_when_the_map_is_empty() {
     assert_eq!((task.woken(), map.get(&1)), (3, None));
     drop(map);
     assert!(timers.handle().is_empty());
+}
+
+#[test]
+fn clearing_drops_all_though_drops_of_keys_and_values_panic() {
+    let (timers, _clock) = manual();
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let mut map = timers.delay_map();
+    for number in 0..10 {
+        map.insert(Bomb::new(number, &dropped), Bomb::new(number, &dropped), MS);
+    }
+    let made = 10 * (1 + 2);
+    assert!(catch_unwind(AssertUnwindSafe(|| map.clear())).is_err());
+    assert_eq!((map.len(), timers.handle().len()), (0, 0));
+    // (The queue has a copy of each key.)
+    assert_eq!(dropped.load(Relaxed), made);
+}
+
+/// Its drop is counted, and panics if the number is odd.
+#[derive(Clone)]
+struct Bomb(u32, Arc<AtomicUsize>);
+
+impl Bomb {
+    fn new(number: u32, dropped: &Arc<AtomicUsize>) -> Self {
+        Self(number, dropped.clone())
+    }
+}
+
+impl PartialEq for Bomb {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl Eq for Bomb {}
+
+impl Hash for Bomb {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        self.1.fetch_add(1, Relaxed);
+        assert!(
+            self.0.is_multiple_of(2) || std::thread::panicking(),
+            "deliberate"
+        );
+    }
 }
 
 #[test]

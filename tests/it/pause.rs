@@ -22,10 +22,14 @@ struct World {
 
 impl World {
     fn new() -> Self {
+        Self::with_tick(MS)
+    }
+
+    fn with_tick(tick: Duration) -> Self {
         let clock = ManualClock::new();
         let service = TimerService::builder()
             .clock(clock.clone())
-            .tick(MS)
+            .tick(tick)
             .shards(1)
             .start()
             .unwrap();
@@ -123,6 +127,61 @@ fn pauses_of_a_fixed_rate_add_nothing_up() {
     assert!(passed >= 1_000 * MS, "early: {passed:?}");
     // The first pause counts from a deadline that was rounded up, the last run is, too.
     assert!(passed < 1_003 * MS, "pauses add nothing up: {passed:?}");
+}
+
+/// Its deadline is the same tick before and after.
+#[test]
+fn pauses_within_a_tick_count_for_all_later_runs() {
+    let world = World::with_tick(SECOND);
+    world.clock.advance(100 * MS);
+    let id = world
+        .service
+        .every(10 * SECOND)
+        .start(world.note())
+        .unwrap();
+    let (step, mut passed, mut runs) = (100 * MS, Duration::ZERO, 0_u32);
+    while runs < 50 {
+        world.clock.advance(step);
+        passed += step;
+        let ran = world.ran().len();
+        runs += u32::try_from(ran).unwrap();
+        if ran > 0 {
+            assert!(passed >= runs * 10 * SECOND, "run {runs} after {passed:?}");
+            // (The first pause counts from a deadline that was rounded up, the run is, too.)
+            assert!(passed < runs * 10 * SECOND + 3 * SECOND, "{passed:?}");
+            assert!(world.service.pause(id));
+            world.clock.advance(800 * MS);
+            assert!(world.service.resume(id));
+        }
+    }
+}
+
+/// Its time has passed at each of these pauses, and its tick has not come.
+#[test]
+fn a_timer_that_is_paused_at_each_tick_fires() {
+    let world = World::with_tick(SECOND);
+    let id = world.service.schedule(10 * SECOND, world.note()).unwrap();
+    let mut passed = Duration::ZERO;
+    while passed < 13 * SECOND && world.ran().is_empty() {
+        world.clock.advance(900 * MS);
+        passed += 900 * MS;
+        world.service.pause(id);
+        world.clock.advance(100 * MS);
+        world.service.resume(id);
+    }
+    assert!(passed >= 10 * SECOND && passed < 12 * SECOND, "{passed:?}");
+    // So do the runs of a fixed rate, with nothing added up.
+    let world = World::new();
+    let id = world.service.every(2 * MS).start(world.note()).unwrap();
+    let mut runs = 0;
+    for _ in 0..10_000 {
+        world.clock.advance(3 * MS / 10);
+        world.service.pause(id);
+        world.clock.advance(3 * MS / 10);
+        world.service.resume(id);
+        runs += world.ran().len();
+    }
+    assert!((1_498..=1_500).contains(&runs), "{runs}");
 }
 
 /// The tick to which a resume has rounded up may be the tick of a move after it.

@@ -1,6 +1,7 @@
 //! What a pause, a resume and the calls beside them do with a cell in each state.
 
 use super::super::pausing::{LeftSet, Paused, Resumed};
+use super::super::state::Left;
 use super::super::word::Pause;
 use super::*;
 use crate::repeat::NextLook;
@@ -9,14 +10,15 @@ use std::time::Duration;
 
 /// Pauses the timer at this time. A tick is a nanosecond here.
 fn pause(fixture: &Fixture, now: u64) -> Paused {
-    let left_ns = |deadline: u64| deadline.saturating_sub(now);
-    fixture.cell().halt(GENERATION, left_ns, true)
+    fixture
+        .cell()
+        .halt(GENERATION, |deadline| (deadline, now), true)
 }
 
 fn resume(fixture: &Fixture, now: u64) -> Resumed {
     fixture
         .cell()
-        .resume(GENERATION, |left_ns| (now + left_ns, 3), true)
+        .resume(GENERATION, |left| (now + left.left_ns, 3), true)
 }
 
 fn left(fixture: &Fixture) -> Option<u64> {
@@ -183,7 +185,7 @@ fn a_timer_that_is_being_paused_or_resumed_is_cancelled() {
         // In a process that was forked off nobody is waited for.
         let cell = armed.cell();
         assert!(matches!(
-            cell.halt(GENERATION, |_| 0, false),
+            cell.halt(GENERATION, |_| (0, 0), false),
             Paused::Unchanged
         ));
         assert!(matches!(
@@ -340,7 +342,7 @@ fn a_timer_by_the_wall_clock_has_nothing_left_and_knows_that_it_was_resumed() {
             .cell()
             .fill(DueAt::new(100, SHARD), Payload("payload"))
     };
-    let paused = armed.cell().halt(birth, |deadline| deadline - 30, true);
+    let paused = armed.cell().halt(birth, |deadline| (deadline, 30), true);
     assert!(matches!(paused, Paused::Waits { .. }));
     assert_eq!(left(&armed), Some(70));
 }
@@ -352,16 +354,16 @@ fn what_lost_to_a_cancel_leaves_no_mark() {
     let armed = Fixture::armed(100);
     let cell = armed.cell();
     pause(&armed, 30);
-    let cancel = |left_ns| {
+    let cancel = |left: Left| {
         assert!(cell.claim_id(GENERATION).expect("it waits").index.is_none());
-        (200 + left_ns, 3)
+        (200 + left.left_ns, 3)
     };
     let lost = cell.resume(GENERATION, cancel, true);
     assert!(matches!(lost, Resumed::Cancelled { index: Some(INDEX) }));
     // SAFETY: the resume gave us the index.
     let birth = unsafe { cell.fill(DueAt::new(100, SHARD), Payload("payload")) };
     assert_eq!(birth, GENERATION + 2);
-    let paused = cell.halt(birth, |deadline| deadline - 30, true);
+    let paused = cell.halt(birth, |deadline| (deadline, 30), true);
     assert!(matches!(paused, Paused::Waits { .. }));
     assert_eq!(left(&armed), Some(70), "too little is left");
 
@@ -370,7 +372,7 @@ fn what_lost_to_a_cancel_leaves_no_mark() {
     let cell = armed.cell();
     let cancel = |deadline| {
         assert!(cell.claim_id(GENERATION).expect("it waits").index.is_none());
-        deadline
+        (deadline, 0)
     };
     let lost = cell.halt(GENERATION, cancel, true);
     assert!(matches!(
@@ -418,11 +420,11 @@ fn what_a_run_has_rounded_up_is_not_left() {
     assert_eq!(cell.run_rounded_ns(), Some(3));
     // A pause that is over before the run is does not change that.
     assert!(matches!(
-        cell.halt(GENERATION, |at| at, true),
+        cell.halt(GENERATION, |at| (at, 0), true),
         Paused::InRun
     ));
     assert_eq!(cell.run_rounded_ns(), Some(3));
-    let resumed_in_run = cell.resume(GENERATION, |left| (left, 0), true);
+    let resumed_in_run = cell.resume(GENERATION, |left| (left.left_ns, 0), true);
     assert!(matches!(resumed_in_run, Resumed::InRun));
     assert_eq!(cell.run_rounded_ns(), Some(3));
     // SAFETY: the run is ours.

@@ -3,7 +3,7 @@
 //! Runs on the thread that calls, with its [`Local`]. README.md of the room `cell` has the protocol
 //! (PauseHold to LeftFile).
 
-use crate::cell::{LeftSet, Paused, Payload, Resumed};
+use crate::cell::{Left, LeftSet, Paused, Payload, Resumed};
 use crate::doorbell::FOREVER;
 use crate::engine::Engine;
 use crate::engine::cells::Cells;
@@ -20,19 +20,19 @@ impl<T: Send + 'static> Engine<T> {
         self.cells.with_local(|local| {
             // The clock is read when this thread has the timer (PauseHold). By a reading from
             // before, more would be left than there was, if the timer was resumed since.
-            let left_ns = |deadline| self.until_ns(deadline);
-            self.cells.halt(local, id, left_ns)
+            let times = |deadline| (self.tick.start(Tick(deadline)).0, self.clock.now_ns());
+            self.cells.halt(local, id, times)
         })
     }
 
     /// Lets a timer go on that is paused. `at` turns the present and what is left into the
     /// deadline. Returns whether it was paused.
-    pub(crate) fn resume(&self, id: TimerId, at: impl Fn(Nanos, u64) -> Nanos) -> bool {
+    pub(crate) fn resume(&self, id: TimerId, at: impl Fn(Nanos, Left) -> Nanos) -> bool {
         self.cells.with_local(|local| {
             // The clock is read when this thread has the timer (ResumeHold). By a reading from
             // before, a timer that was paused since would be early.
-            let deadline = |left_ns| {
-                let at = at(Nanos(self.clock.now_ns()), left_ns);
+            let deadline = |left| {
+                let at = at(Nanos(self.clock.now_ns()), left);
                 let deadline = self.tick.deadline(at);
                 let rounded_ns = self.tick.start(deadline).0.saturating_sub(at.0);
                 (deadline.0, rounded_ns)
@@ -81,16 +81,16 @@ impl<T: Send + 'static> Engine<T> {
 }
 
 impl<T: Send + 'static> Cells<T> {
-    /// Pauses a timer. `left_ns` turns its deadline into what is left.
+    /// Pauses a timer. `times` turns its deadline into nanoseconds, and reads the clock.
     pub(crate) fn halt(
         &self,
         local: &mut Local,
         id: TimerId,
-        left_ns: impl Fn(u64) -> u64,
+        times: impl Fn(u64) -> (u64, u64),
     ) -> bool {
         let waits = !self.shared.is_forked();
         let paused = self.look_up(local, id, Paused::Unchanged, |cell| {
-            cell.halt(id.birth(), left_ns, waits)
+            cell.halt(id.birth(), times, waits)
         });
         match paused {
             Paused::Unchanged => false,
@@ -113,7 +113,7 @@ impl<T: Send + 'static> Cells<T> {
         &self,
         local: &mut Local,
         id: TimerId,
-        deadline: impl Fn(u64) -> (u64, u64),
+        deadline: impl Fn(Left) -> (u64, u64),
     ) -> bool {
         let waits = !self.shared.is_forked();
         let resumed = self.look_up(local, id, Resumed::Unchanged, |cell| {

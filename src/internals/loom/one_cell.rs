@@ -199,8 +199,10 @@ impl<T> Cell<T> {
 
     /// Pauses the timer. A tick is a nanosecond here, and `now` the present.
     pub fn pause(&self, birth: u64, now: u64) -> Paused {
-        let left_ns = |deadline: u64| deadline.saturating_sub(now);
-        match self.cell_ref().halt(birth, left_ns, true) {
+        match self
+            .cell_ref()
+            .halt(birth, |deadline| (deadline, now), true)
+        {
             cell::Paused::Unchanged => Paused::Unchanged,
             cell::Paused::InRun => Paused::InRun,
             cell::Paused::Waits { .. } => Paused::Waits,
@@ -212,7 +214,7 @@ impl<T> Cell<T> {
     pub fn resume(&self, birth: u64, now: u64) -> Resumed {
         match self
             .cell_ref()
-            .resume(birth, |left_ns| (now + left_ns, ROUNDED_NS), true)
+            .resume(birth, |left| (now + left.left_ns, ROUNDED_NS), true)
         {
             cell::Resumed::Unchanged => Resumed::Unchanged,
             cell::Resumed::InRun => Resumed::InRun,
