@@ -424,8 +424,8 @@ impl<T: Send + 'static> Builder<T> {
     ///
     /// A wake-up takes some 25 us of CPU. With a tick of 100 us and no budget, 10,000 timers a
     /// second that fire at random times cause 6,000 wake-ups a second. With the default settings
-    /// they cause 1,000. Where few timers fire, each is 0.15 ms late in place of 0.55 ms at a tick
-    /// of 1 ms. These figures are of Linux.
+    /// they cause 1,000. Where few timers fire, each is some 0.2 ms late in place of 0.55 ms at a
+    /// tick of 1 ms. These figures are of Linux.
     ///
     /// # Example
     /// ```

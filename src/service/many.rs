@@ -100,9 +100,9 @@ impl<T: Send + 'static> ServiceHandle<T> {
     /// Cancels many timers, as [`cancel`](Self::cancel) cancels one, and returns how many were
     /// cancelled.
     ///
-    /// Where the timers are some of a million it takes two thirds of the CPU of single calls: the
-    /// processor fetches many cells at a time. If drops of payloads panic, the first panic goes on
-    /// when all timers are cancelled.
+    /// Where the timers are some of a million it takes three quarters of the CPU of single calls:
+    /// the processor fetches many cells at a time. If drops of payloads panic, the first panic goes
+    /// on when all timers are cancelled.
     ///
     /// # Example
     /// See [`schedule_many`](Self::schedule_many).

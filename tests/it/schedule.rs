@@ -8,8 +8,8 @@ use wheelwork::{Batch, Dispatch, ManualClock, ScheduleError, TimerId, TimerServi
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Arms timers of 30 s in one minute, at random, with this slack. Returns on how many ticks they
-/// fired, and how many entries were cascaded.
+/// Arms timers of 30 to 60 s in one minute, spread evenly, with this slack. Returns on how many
+/// ticks they fired, and how many entries were cascaded.
 fn ticks_and_cascades(slack: Duration) -> (usize, u64) {
     const TIMERS: u64 = 20_000;
     let clock = ManualClock::new();

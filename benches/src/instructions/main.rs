@@ -1,4 +1,4 @@
-//! `instructions`: how many instructions each call and each part takes, by callgrind, held against
+//! `instructions`: how many instructions the main calls and parts take, by callgrind, held against
 //! the numbers of `benches/instructions.txt`, or those of a setting of the compiler.
 
 mod callgrind;
@@ -68,7 +68,7 @@ impl Setting {
     }
 }
 
-/// Counts the instructions of each call and each part, and fails if one takes more than it did.
+/// Counts the instructions of the main calls and parts, and fails if one takes more than it did.
 #[derive(Debug, Parser)]
 #[command(version, name = "instructions")]
 struct Args {

@@ -142,10 +142,12 @@ impl<S: Store> DurableBuilder<S> {
     /// then they cost nothing.
     ///
     /// - The record is stored in the commit that stores the handler's `Ok`; of a handler in a
-    ///   transaction in that transaction. So a run that is done has one record (but for a full
-    ///   disk), and an answer that the store refuses has none. A calendar leaves a record of each
-    ///   run that was made, and with [`Missed::SkipAfter`](wheelwork::calendar::Missed::SkipAfter)
-    ///   one of runs that were left out one after another. Retries leave none,
+    ///   transaction in that transaction. So a run that is done has one record, and an answer that
+    ///   the store refuses has none. (While the disk is full a run has none. Two runs of one
+    ///   calendar that were due at one time, and ended in one millisecond, share one.) A calendar
+    ///   leaves a record of each run that was made, and with
+    ///   [`Missed::SkipAfter`](wheelwork::calendar::Missed::SkipAfter) one of runs that were left
+    ///   out one after another. Retries leave none,
     ///   [`Later`](crate::Later) leaves none, and what becomes a dead letter is among the [dead
     ///   letters](DurableClient::dead_letters).
     /// - Records are removed when their time is over, a slice at a time, with a rest of three times

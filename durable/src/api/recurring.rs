@@ -172,10 +172,11 @@ impl Keyed<'_> {
     /// Arms the timer with this key, in place of the one that there is, as
     /// [`DurableClient::schedule_calendar`] does. If that one has this kind, calendar and payload
     /// already, it is left as it is: a program that calls this at each start has one timer, and
-    /// loses no run. If the payload is another one, or the same calendar is written otherwise
-    /// (`MON` for `1`, another [`Missed`](wheelwork::calendar::Missed)), the timer keeps its id and
-    /// its run, also one that was missed, is under way, or is tried again. A run that its handler
-    /// has already, or that its node has in memory in a fleet, has the former payload.
+    /// the call loses no run, except one that a handler has put off ([`Later`](crate::Later)). If
+    /// the payload is another one, or the same calendar is written otherwise (`MON` for `1`,
+    /// another [`Missed`](wheelwork::calendar::Missed)), the timer keeps its id and its run, also
+    /// one that was missed, is under way, or is tried again. A run that its handler has already, or
+    /// that its node has in memory in a fleet, has the former payload.
     ///
     /// If the timer waits for a run that is not the calendar's next one, it is moved to that: the
     /// clock was ahead, or the system's time zone is another one by now. A timer that somebody has
