@@ -163,22 +163,16 @@ pub(crate) struct Repeat {
     /// The deadline at which the timer was armed: the tick of `at_ns`, or a later one if that had
     /// passed.
     deadline: u64,
-    /// The generation of that filing. `None`: it is the first one, so this is the timer's birth.
-    generation: Option<u64>,
+    /// The generation of that filing. 0: it is the first one, whose generation is the timer's
+    /// birth.
+    generation: u64,
+    /// The run has claimed another filing.
+    is_refiled: bool,
     /// Runs that are left, with the present one.
     runs_left: u64,
     /// It was paused, and not moved since: the rounding of its deadlines is noted, so that further
     /// pauses do not add it up.
     was_paused: bool,
-}
-
-/// A filing of a periodic timer that was claimed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FilingClaimed {
-    pub(crate) deadline: u64,
-    pub(crate) generation: u64,
-    /// The birth of the timer.
-    pub(crate) birth: u64,
 }
 
 /// What is the user's of a periodic timer.
@@ -221,7 +215,8 @@ impl Repeat {
             closures: ColdDrop::new(Closures { run, rhythm }),
             at_ns,
             deadline: 0,
-            generation: None,
+            generation: 0,
+            is_refiled: false,
             runs_left: runs,
             was_paused: false,
         }
@@ -346,22 +341,29 @@ impl Repeat {
     /// The timer is about to be filed after a run, as this generation.
     #[inline]
     pub(crate) fn file_as(&mut self, generation: u64) {
-        self.generation = Some(generation);
+        self.generation = generation;
     }
 
-    /// Notes the deadline at which the timer was claimed, and the generation. If they are not those
-    /// of its filing, somebody has moved the timer, or it was paused: a fixed rate goes on from the
-    /// new deadline, and a timer by the wall clock runs without a look, unless it was moved for a
-    /// look. `at` gives the time of that deadline, and whether it was paused and not moved since.
+    /// A run has begun of the filing with this generation, of the timer of this birth.
     #[inline]
-    pub(crate) fn claimed(&mut self, claimed: FilingClaimed, at: impl FnOnce(u64) -> (u64, bool)) {
-        let FilingClaimed {
-            deadline,
-            generation,
-            birth,
-        } = claimed;
+    pub(crate) fn begin_as(&mut self, generation: u64, birth: u64) {
+        let filed = if self.generation == 0 {
+            birth
+        } else {
+            self.generation
+        };
+        self.is_refiled = generation != filed;
+    }
+
+    /// Notes the deadline at which the timer was claimed. If it is not that of `file`, or the
+    /// filing is another one, somebody has moved the timer, or it was paused: a fixed rate goes on
+    /// from the new deadline, and a timer by the wall clock runs without a look, unless it was
+    /// moved for a look. `at` gives the time of that deadline, and whether it was paused and not
+    /// moved since.
+    #[inline]
+    pub(crate) fn claimed(&mut self, deadline: u64, at: impl FnOnce(u64) -> (u64, bool)) {
         // (A pause may be so short that the deadline is the same tick again.)
-        if deadline != self.deadline || generation != self.generation.unwrap_or(birth) {
+        if deadline != self.deadline || self.is_refiled {
             (self.at_ns, self.was_paused) = at(deadline);
             if let Rhythm::Wall {
                 is_moved,

@@ -40,8 +40,6 @@ pub(crate) enum RunBegun {
         repeat: Box<Repeat>,
         /// The birth of the timer.
         birth: u64,
-        /// The generation of the filing.
-        generation: u64,
         /// The deadline of the run.
         due_at: DueAt,
     },
@@ -186,13 +184,13 @@ impl<T> CellRef<'_, T> {
             }
             // SAFETY: RunBegin. This thread won this filing's only exchange from ARMED to RUNNING,
             // and a cancel leaves the content of a RUNNING cell to its run.
-            let Content::Repeat(repeat) = (unsafe { self.cell.take_content(word) }) else {
+            let Content::Repeat(mut repeat) = (unsafe { self.cell.take_content(word) }) else {
                 unreachable!("REPEATS is set")
             };
+            repeat.begin_as(word.generation(), birth);
             return RunBegun::Run {
                 repeat,
                 birth,
-                generation: word.generation(),
                 due_at,
             };
         }

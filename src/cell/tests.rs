@@ -99,7 +99,6 @@ impl Fixture {
             repeat,
             birth,
             due_at,
-            ..
         } = begun
         else {
             panic!("nobody cancelled it")

@@ -22,7 +22,7 @@ use crate::engine::id::TimerId;
 use crate::engine::local::Local;
 use crate::entry::Entry;
 use crate::error::ScheduleError;
-use crate::repeat::{FilingClaimed, Repeat, RunStep};
+use crate::repeat::{Repeat, RunStep};
 use crate::sync::{Fault, broken};
 use crate::time::{Nanos, Tick};
 use std::ops::ControlFlow;
@@ -34,8 +34,6 @@ pub(crate) struct Run {
     pub(crate) cell: u32,
     /// The birth of the timer.
     birth: u64,
-    /// The generation of the filing that the run has claimed.
-    generation: u64,
     pub(crate) due_at: DueAt,
 }
 
@@ -122,12 +120,7 @@ impl<T: Send + 'static> Engine<T> {
         let Some((run, mut repeat)) = begun else {
             return now_ns;
         };
-        let claimed = FilingClaimed {
-            deadline: run.due_at.deadline(),
-            generation: run.generation,
-            birth: run.birth,
-        };
-        repeat.claimed(claimed, |deadline| {
+        repeat.claimed(run.due_at.deadline(), |deadline| {
             let rounded_ns = self.cells.run_rounded_ns(run);
             let start_ns = self.tick.start(Tick(deadline)).0;
             let at_ns = start_ns.saturating_sub(rounded_ns.unwrap_or(0));
@@ -315,7 +308,6 @@ impl<T: Send + 'static> Cells<T> {
             RunBegun::Run {
                 repeat,
                 birth,
-                generation,
                 due_at,
             } => {
                 let cell = entry.cell();
@@ -323,7 +315,6 @@ impl<T: Send + 'static> Cells<T> {
                     Run {
                         cell,
                         birth,
-                        generation,
                         due_at,
                     },
                     repeat,
