@@ -140,7 +140,7 @@ pub struct DurableStats {
     /// alert on, with [`health`](crate::DurableClient::health): a store that has failed is not
     /// measured. Timers that are counted as [`unhandled`](Self::unhandled),
     /// [`paused`](Self::paused) or [`limited`](Self::limited) do not count here. While the store
-    /// hangs, it is at least [`turn`](Self::turn), if that is 1 s or more.
+    /// hangs, it is at least [`turn`](Self::turn), if that is 1 s or more. Zero after a stop.
     pub lag: Duration,
     /// How long the writer's present turn has lasted: it stores what callers and handlers want, and
     /// loads what is due soon. Milliseconds, unless a call of the store hangs. Zero: it waits for

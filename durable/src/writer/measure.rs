@@ -25,6 +25,17 @@ impl Writer {
         self.measure_store()
     }
 
+    /// The node has stopped: no timer waits for it.
+    pub(super) fn measure_stopped(&self) {
+        let counts = &self.core.shared.counts;
+        let of_window = [
+            &counts.window_rows,
+            &counts.window_bytes,
+            &counts.oldest_due,
+        ];
+        of_window.into_iter().for_each(|count| count.set(0));
+    }
+
     /// Asks the store how much it has.
     pub(super) fn measure_store(&mut self) -> Result<(), StoreError> {
         self.measured = Some(self.core.time());

@@ -256,6 +256,7 @@ impl Writer {
                 stop.tell(Err(DurableError::Store(error.clone())));
                 return Err(error);
             }
+            self.measure_stopped();
             stop.tell(Ok(()));
             return Ok(After::End);
         }

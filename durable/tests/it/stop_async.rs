@@ -1,6 +1,7 @@
 //! A stop or a drop of durable timers in async code does not hang: not even on the thread of a
 //! runtime of one thread, which runs the futures of handlers.
 
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -8,14 +9,18 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::Notify;
 use tokio::task::yield_now;
-use wheelwork_durable::{Delivery, Durable, DurableError, Memory};
+use wheelwork_durable::{Delivery, Durable, DurableBuilder, DurableError, Memory};
 
 /// Timers, of which one has a handler's future that runs on this runtime until it is let go.
 async fn with_future(store: &Memory) -> (Durable, Arc<Notify>) {
+    with_future_of(Durable::builder(store.clone())).await
+}
+
+async fn with_future_of(builder: DurableBuilder<Memory>) -> (Durable, Arc<Notify>) {
     let (begun, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let runtime = Handle::current();
     let in_future = (begun.clone(), go.clone());
-    let timers = Durable::builder(store.clone())
+    let timers = builder
         .spawner(move |future| drop(runtime.spawn(future)))
         .on_async("mail", move |_: Delivery| {
             let (begun, go) = in_future.clone();
@@ -59,6 +64,31 @@ async fn a_stop_is_awaited_while_a_future_runs() {
     let late = timers.schedule("mail", Duration::ZERO, "").unwrap_err();
     assert!(matches!(late, DurableError::Stopped));
     timers.stop_async(Duration::MAX).await.unwrap();
+}
+
+/// The turn that stores the last answer is its last one.
+#[tokio::test]
+async fn a_node_that_has_stopped_has_no_lag() {
+    let memory = Memory::new();
+    // Two timers and one place for a call: the stop lets go of the other timer.
+    let (timers, go) =
+        with_future_of(Durable::builder(memory).max_calls("mail", NonZeroUsize::MIN)).await;
+    let ticket = timers.schedule_ticket("mail", Duration::ZERO, "").unwrap();
+    ticket.await.unwrap();
+    let stats = || {
+        let stats = timers.stats();
+        (stats.window_rows, stats.lag)
+    };
+    while stats().0 < 2 || stats().1.is_zero() {
+        yield_now().await;
+    }
+    let stop = timers.stop_async(Duration::MAX);
+    while stats().0 == 2 {
+        yield_now().await;
+    }
+    go.notify_one();
+    stop.await.unwrap();
+    assert_eq!(stats(), (0, Duration::ZERO));
 }
 
 #[tokio::test]
