@@ -128,10 +128,10 @@ struct Timer {
     rhythm: Rhythm,
     /// When the next run is meant to be.
     at_ns: u64,
-    /// The tick of that.
-    filed_ns: u64,
-    /// The tick to which it was moved, or the same.
+    /// The tick of that, or the one to which it was moved.
     deadline_ns: u64,
+    /// It was moved to another tick, and perhaps back.
+    was_moved: bool,
     runs_left: u64,
 }
 
@@ -342,16 +342,16 @@ impl Model {
     fn started(&mut self, id: TimerId, rhythm: Rhythm, first: Duration, runs_left: u64) {
         let (number, now_ns) = (self.ids.len() as u32, self.now_ns());
         let at_ns = now_ns.saturating_add(held_ns(first).max(1));
-        let filed_ns = self.tick_for(at_ns, now_ns);
+        let deadline_ns = self.tick_for(at_ns, now_ns);
         self.ids.push(id);
-        self.order.insert((filed_ns, number));
+        self.order.insert((deadline_ns, number));
         self.timers.insert(
             number,
             Timer {
                 rhythm,
                 at_ns,
-                filed_ns,
-                deadline_ns: filed_ns,
+                deadline_ns,
+                was_moved: false,
                 runs_left,
             },
         );
@@ -413,6 +413,7 @@ impl Model {
                 let deadline_ns = self.tick_for(now_ns.saturating_add(held_ns(delay)), now_ns);
                 if let Some(timer) = self.timers.get_mut(&number) {
                     self.order.remove(&(timer.deadline_ns, number));
+                    timer.was_moved |= timer.deadline_ns != deadline_ns;
                     timer.deadline_ns = deadline_ns;
                     self.order.insert((deadline_ns, number));
                 }
@@ -470,7 +471,7 @@ impl Model {
             let mut timer = self.timers.remove(&number).unwrap();
             let run_ns = deadline_ns.max(from_ns);
             self.expected.push((run_ns, number, None));
-            if timer.deadline_ns != timer.filed_ns {
+            if std::mem::take(&mut timer.was_moved) {
                 timer.at_ns = timer.deadline_ns;
             }
             if matches!(timer.rhythm, Rhythm::By(_)) && timer.runs_left > 1 {
@@ -478,8 +479,7 @@ impl Model {
             }
             if let Some(next_ns) = timer.next_ns(run_ns, self.tick_ns) {
                 timer.at_ns = next_ns.min(NANOS_MAX);
-                timer.filed_ns = self.tick_for(timer.at_ns, run_ns);
-                timer.deadline_ns = timer.filed_ns;
+                timer.deadline_ns = self.tick_for(timer.at_ns, run_ns);
                 self.order.insert((timer.deadline_ns, number));
                 self.timers.insert(number, timer);
             }
