@@ -39,7 +39,10 @@ fn run(words: &[String], say: &mut dyn FnMut(String)) -> Result<bool, Box<dyn Er
             let (rows, dead, bytes) = (report.rows, report.dead, report.bytes);
             say(format!("{rows} timers, {dead} dead letters, {bytes} bytes"));
             let program = report.program.as_deref().unwrap_or("an early version");
-            say(format!("format {}, by {program}", report.format));
+            say(match report.format {
+                0 => "the format could not be read".to_owned(),
+                format => format!("format {format}, by {program}"),
+            });
             report.flaws.iter().cloned().for_each(&mut *say);
             say(if report.is_sound() {
                 "it is sound"

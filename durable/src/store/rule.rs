@@ -84,10 +84,10 @@ impl RuleFor {
     fn flaw(&self) -> Option<&'static str> {
         match self {
             Self::Keys(prefix) if prefix.is_empty() => {
-                Some("the beginning of keys that a rule is for is not empty")
+                Some("a rule for keys takes a beginning of keys that is not empty")
             }
             _ if self.text().len() > TEXT_MAX => {
-                Some("the kind or the beginning of keys that a rule is for has 1,024 bytes at most")
+                Some("a rule takes a kind, or a beginning of keys, of 1,024 bytes at most")
             }
             _ => None,
         }

@@ -46,7 +46,7 @@ const IDENTITY_SINCE: u64 = 4;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckReport {
-    /// The format that the file has reached.
+    /// The format that the file has reached. 0: that could not be read.
     pub format: u64,
     /// The program that has taken it there, if that is known.
     pub program: Option<String>,
@@ -127,8 +127,13 @@ impl Redb {
         };
         match checked {
             Ok(()) => {}
-            Err(StoreError::Damaged(why)) if flaws.is_new(&why) => flaws.add(why.to_string()),
-            Err(StoreError::Damaged(_)) => {}
+            Err(StoreError::Damaged(why)) => {
+                if flaws.is_new(&why) {
+                    flaws.add(why.to_string());
+                }
+                let rest = "what else is in the file could not be read, and is not counted";
+                flaws.add(format!("{what}: {rest}"));
+            }
             // (A part that is damaged may look like another store's.)
             Err(_) if !flaws.lines.is_empty() => {}
             Err(error) => return Err(error),

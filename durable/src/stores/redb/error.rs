@@ -79,12 +79,15 @@ pub(super) fn damage(what: &str, why: &str) -> StoreError {
 
 /// redb panics on some damage that it meets.
 pub(super) fn panicked(what: &str, panic: &(dyn Any + Send)) -> StoreError {
-    damage(what, panic_line(panic))
+    damage(what, &panic_line(panic))
 }
 
-/// What a panic says.
-pub(super) fn panic_line(panic: &(dyn Any + Send)) -> &str {
+/// What a panic of redb says.
+pub(super) fn panic_line(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-    text.unwrap_or("redb panicked")
+    match text {
+        Some(text) => format!("redb panicked: {text}"),
+        None => "redb panicked".to_owned(),
+    }
 }
