@@ -3,7 +3,8 @@
 //! the crate `postgres`.
 
 use super::acknowledge::{AckError, AckSettings, acknowledge, answered};
-use super::session::{ANSWER_MAX, Access, CLIENT_CHECK, Connect, Texts, set_all};
+use super::addresses::LetIn;
+use super::session::{ANSWER_MAX, Access, CLIENT_CHECK, Connect, Texts, access_of, set_all};
 use crate::store::write::Write;
 use std::error::Error as StdError;
 use std::fmt;
@@ -230,7 +231,7 @@ impl<'a> PostgresTransaction<'a> {
         let answer_max = self.ack.answer_max;
         let inner = &mut self.inner;
         let answer = (self.runtime).block_on(async { answered(answer_max, asked(inner)).await });
-        Ok(answer.inspect_err(|_| *self.ended = Ended::Silent)??)
+        Ok(answer.inspect_err(|_| *self.ended = Ended::NoGood)??)
     }
 
     /// Makes this change, as a node's commit does, and commits the transaction. Returns `false` if
@@ -252,13 +253,13 @@ impl<'a> PostgresTransaction<'a> {
             match acknowledge(&inner, texts, ack, write, has_right).await {
                 Ok(true) => {
                     let done = answered(ack.answer_max, inner.commit()).await;
-                    done.inspect_err(|_| *ended = Ended::Silent)??;
+                    done.inspect_err(|_| *ended = Ended::NoGood)??;
                     *ended = Ended::Yes;
                     Ok(true)
                 }
                 // (A rollback would have no answer either. The connection is closed.)
                 Err(silent @ AckError::Silent(_)) => {
-                    *ended = Ended::Silent;
+                    *ended = Ended::NoGood;
                     Err(silent)
                 }
                 answer => {
@@ -278,7 +279,7 @@ impl<'a> PostgresTransaction<'a> {
 /// Rolls back, and waits until that is done: a `ROLLBACK` that is only queued goes out when
 /// somebody uses the connection again, and until then the rows of the handler are locked.
 async fn roll_back(transaction: Transaction<'_>, ended: &mut Ended) {
-    if *ended != Ended::Silent {
+    if *ended != Ended::NoGood {
         *ended = Ended::of(timeout(ROLLBACK_MAX, transaction.rollback()).await);
     }
 }
@@ -433,13 +434,14 @@ impl HandlerDatabase {
                 connected.let_in.avoid();
                 return Err("PostgreSQL can only be read: it is a standby, say".into());
             }
-            Ok::<_, Box<dyn StdError + Send + Sync>>(connected.client)
+            Ok::<_, Box<dyn StdError + Send + Sync>>((connected.client, connected.let_in))
         };
         let connected = while_wanted(is_wanted, answered(CONNECT_MAX, connect));
-        let client = runtime.get()?.block_on(connected)???;
+        let (client, let_in) = runtime.get()?.block_on(connected)???;
         Ok(HandlerConnection {
             runtime,
             client,
+            let_in,
             texts: self.texts.clone(),
             ack: self.ack.clone(),
             ended: Ended::Yes,
@@ -479,6 +481,7 @@ impl Drop for OwnRuntime {
 pub(crate) struct HandlerConnection {
     runtime: OwnRuntime,
     client: Client,
+    let_in: LetIn,
     texts: Arc<Texts>,
     ack: Arc<AckSettings>,
     ended: Ended,
@@ -488,18 +491,21 @@ pub(crate) struct HandlerConnection {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ended {
     Yes,
+    /// It was rolled back. Perhaps the server can only be read by now.
+    RolledBack,
     No,
-    /// Nor will it: it does not answer. The connection is no good any more.
-    Silent,
+    /// Nor will it: the server does not answer, or can only be read. The connection is no good any
+    /// more.
+    NoGood,
 }
 
 impl Ended {
     /// What the answer to a `ROLLBACK` says.
     fn of(done: Result<Result<(), Error>, Elapsed>) -> Self {
         match done {
-            Ok(Ok(())) => Self::Yes,
+            Ok(Ok(())) => Self::RolledBack,
             Ok(Err(_)) => Self::No,
-            Err(_) => Self::Silent,
+            Err(_) => Self::NoGood,
         }
     }
 }
@@ -518,7 +524,7 @@ impl HandlerConnection {
         let begin = begin.isolation_level(IsolationLevel::ReadCommitted);
         let begun = while_wanted(is_wanted, answered(answer_max, begin.start()));
         // (Until there is an answer.)
-        self.ended = Ended::Silent;
+        self.ended = Ended::NoGood;
         let begun = runtime.block_on(begun)??;
         self.ended = Ended::No;
         Ok(PostgresTransaction {
@@ -541,6 +547,19 @@ impl HandlerConnection {
             let rollback = self.client.batch_execute("ROLLBACK");
             self.ended =
                 Ended::of(runtime.block_on(async { timeout(ROLLBACK_MAX, rollback).await }));
+        }
+        if let Ok(runtime) = self.runtime.get()
+            && self.ended == Ended::RolledBack
+        {
+            let access = access_of(&self.client);
+            let access = runtime.block_on(async { timeout(ROLLBACK_MAX, access).await });
+            if matches!(access, Ok(Ok(Access::OnlyReads))) {
+                self.let_in.avoid();
+            }
+            self.ended = match access {
+                Ok(Ok(Access::Writes)) => Ended::Yes,
+                _ => Ended::NoGood,
+            };
         }
         self.ended == Ended::Yes
     }

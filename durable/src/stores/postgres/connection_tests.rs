@@ -28,6 +28,8 @@ enum Does {
     Works,
     /// The same, and it says from the first that it can only be read.
     Reads,
+    /// The same, from the second time on that it is asked.
+    ReadsLater,
     /// It closes it.
     Ends,
     /// It takes it, and says nothing.
@@ -75,8 +77,8 @@ fn server(does: &'static [Does]) -> Server {
             let _ = says.send(NEW.to_owned());
             let does = does[number.min(does.len() - 1)];
             match does {
-                Does::Works | Does::Reads => drop(thread::spawn(move || {
-                    let _ = serve(client, matches!(does, Does::Reads), &says);
+                Does::Works | Does::Reads | Does::ReadsLater => drop(thread::spawn(move || {
+                    let _ = serve(client, does, &says);
                     says.send(END.to_owned())
                 })),
                 Does::Ends => drop(client),
@@ -88,15 +90,23 @@ fn server(does: &'static [Does]) -> Server {
 }
 
 /// Answers until the client is gone.
-fn serve(mut client: TcpStream, only_reads: bool, says: &Sender<String>) -> io::Result<()> {
+fn serve(mut client: TcpStream, does: Does, says: &Sender<String>) -> io::Result<()> {
     let_in(&mut client)?;
+    let mut asked = 0;
     loop {
         let said = message(&mut client, 1)?;
         let said = String::from_utf8_lossy(&said).replace('\0', "");
         let answer = match &*said {
             "SELECT slow()" => Vec::new(),
             "SELECT changes()" => error("25006"),
-            READS => row(if only_reads { "on" } else { "off" }),
+            READS => {
+                asked += 1;
+                let only_reads = match does {
+                    Does::ReadsLater => asked > 1,
+                    does => matches!(does, Does::Reads),
+                };
+                row(if only_reads { "on" } else { "off" })
+            }
             keepalive if keepalive.contains("keepalives") => error("XX000"),
             _ => b"C\0\0\0\x08SET\0".to_vec(),
         };
@@ -388,6 +398,22 @@ fn handlers_and_the_listener_do_without_a_server_that_can_only_be_read() {
         ends += usize::from(said == END);
     }
     drop(told);
+}
+
+/// What a handler of such a server was to do has failed. The next one gets another connection.
+#[test]
+fn a_handlers_connection_to_a_server_that_can_only_be_read_is_no_good() {
+    let servers = [server(&[Does::Works]), server(&[Does::ReadsLater])];
+    let is_good = servers.each_ref().map(|server| {
+        let connect = connecting(client_of(&[server.port]), NoTls);
+        let handlers = HandlerDatabase::new(connect, Arc::default(), HOUR, HOUR);
+        in_time(move || {
+            let mut connection = handlers.connect(&|| true).unwrap();
+            connection.begin(&|| true).unwrap().rollback();
+            connection.end()
+        })
+    });
+    assert_eq!(is_good, [true, false]);
 }
 
 /// An address that is dead leaves a handler time for others.

@@ -4,7 +4,7 @@
 //! later.
 
 use super::clock::DatabaseClock;
-use super::session::{Access, Connect, News, set_all};
+use super::session::{Access, Connect, News, access_of, set_all};
 use crate::sync::ThreadBuilder;
 use futures_util::future::{Either, select};
 use std::pin::pin;
@@ -142,5 +142,11 @@ async fn hear(
         }
         let read = timeout(ANSWER_MAX, clock.read_by(&client)).await;
         read.ok()?.ok()?;
+        let access = timeout(ANSWER_MAX, access_of(&client)).await;
+        if access.ok()?.ok()? == Access::OnlyReads {
+            // It has become a standby, say, and another server is the primary.
+            connected.let_in.avoid();
+            return None;
+        }
     }
 }

@@ -81,7 +81,7 @@ pub(super) enum Access {
 }
 
 /// Whether this server takes changes. One that does not know of such a setting does.
-async fn access_of(client: &Client) -> Result<Access, Error> {
+pub(super) async fn access_of(client: &Client) -> Result<Access, Error> {
     match client.simple_query("SHOW transaction_read_only").await {
         Ok(answer) if first_of(&answer) == Some("on") => Ok(Access::OnlyReads),
         Err(error) if trouble(&error) == Trouble::Lost => Err(error),
