@@ -80,7 +80,7 @@ impl OpenFile {
         }
     }
 
-    /// Makes as many of these changes as a transaction has room for, and all that need none.
+    /// Makes these changes in one transaction, up to the first one that has no room in it.
     fn transact(
         &mut self,
         writes: &mut Peekable<vec::IntoIter<Write>>,
